@@ -1,0 +1,42 @@
+# `make demo` and `make test` work on a fresh clone: they make .venv first if it is not there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# Idle OpenMP threads spin and can slow a busy machine down many times over.
+export OMP_WAIT_POLICY ?= PASSIVE
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: help demo test check bench docs clean
+help:
+	@echo "make demo    the tour: built-in corpus, translation graph, prepared store"
+	@echo "make test    all tests that need no GPU"
+	@echo "make check   formatting, lint, types, layers"
+	@echo "make bench   benchmarks that run here (needs ../shared/data)"
+	@echo "make docs    the reference of the experiment file, made from the code"
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/accord demo
+
+test: $(READY)
+	$(BIN)/pytest -n 2
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python benchmarks/prepare.py
+
+docs: $(READY)
+	$(BIN)/python docs/make_reference.py
+
+clean:
+	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

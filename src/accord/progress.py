@@ -1,0 +1,23 @@
+"""How long work tells what it is doing; the command line draws it, libraries stay silent."""
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Told what is being done and how far it has come."""
+
+    def start(self, what: str, total: int | None = None) -> None:
+        """A new piece of work, of so many steps if that is known."""
+
+    def reach(self, done: int) -> None:
+        """So many steps of it are done."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def start(self, what: str, total: int | None = None) -> None:
+        """Nothing to show."""
+
+    def reach(self, done: int) -> None:
+        """Nothing to show."""
