@@ -1,0 +1,196 @@
+"""Everything an experiment needs, typed and strict; each key is described beside its field."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+from accord.graph import Direction, TranslationGraph
+
+Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(_[A-Za-z0-9]+)?$")]
+Pair = Annotated[
+    str, StringConstraints(pattern=r"^[a-z]{2,3}(_[A-Za-z0-9]+)?-[a-z]{2,3}(_[A-Za-z0-9]+)?$")
+]
+Format = Literal["auto", "text", "tsv", "jsonl", "tmx", "iwslt", "sgm"]
+
+
+def pair_languages(pair: str) -> tuple[str, str]:
+    """The two languages of a pair such as `en-de`, in the order written."""
+    first, second = pair.split("-")
+    return first, second
+
+
+class Section(BaseModel):
+    """A part of the experiment file: strict, frozen, its field docstrings are the help text."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True
+    )
+
+
+class Source(Section):
+    """Files that hold sentences. A plain string in YAML is a source with only a path."""
+
+    path: str
+    """File; {lang} is filled in. Compressed files (.gz .xz .bz2 .zst) are read as they are, and
+    members of archives as archive.tar.gz::member."""
+    format: Format = "auto"
+    """How to read it; auto decides by the name."""
+    columns: dict[Language, Annotated[int, Field(ge=0)]] | None = None
+    """For tsv: the column of each language, counted from 0."""
+
+
+def _as_source(value: object) -> object:
+    return {"path": value} if isinstance(value, str) else value
+
+
+def _as_sources(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return [_as_source(item) for item in value]
+    return [_as_source(value)]
+
+
+Sources = Annotated[
+    tuple[Source, ...],
+    BeforeValidator(_as_sources, json_schema_input_type=str | Source | list[str | Source]),
+    Field(min_length=1),
+]
+
+
+class Corpus(Section):
+    """One parallel training corpus; there is one a pair of languages."""
+
+    pair: Pair
+    """The two languages, for example en-de."""
+    train: Sources
+    """Its text: a path, or a list of paths that are read one after the other."""
+    directions: Literal["both", "forward"] = "both"
+    """Train both directions on it, or only the one in which the pair is written."""
+    limit: Annotated[int, Field(ge=1)] | None = None
+    """Keep at most so many lines, chosen by the seed; a smaller limit gives a subset."""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The two languages in the order of `pair`."""
+        return pair_languages(self.pair)
+
+    @property
+    def supervised(self) -> tuple[Direction, ...]:
+        """The directions that are trained on this corpus."""
+        first, second = self.languages
+        forward = Direction(first, second)
+        return (forward,) if self.directions == "forward" else (forward, Direction(second, first))
+
+
+class PairSet(Source):
+    """A dev or test set of two languages."""
+
+    pair: Pair
+    """The two languages, for example en-de."""
+
+
+def _as_held_out(value: object) -> object:
+    if isinstance(value, str):
+        return {"path": value}
+    return {"sets": value} if isinstance(value, list | tuple) else value
+
+
+class HeldOut(Section):
+    """Sentences kept out of training. Either `path` (one multi-parallel set, with {lang}) or
+    `sets` (one set a pair; pairs that have none are joined through a pivot language)."""
+
+    path: str | None = None
+    """A multi-parallel set: the same sentences in every language; {lang} is filled in."""
+    format: Format = "auto"
+    """How to read `path`; auto decides by the name."""
+    sets: tuple[PairSet, ...] = ()
+    """Sets of two languages each."""
+
+
+class Overlap(Section):
+    """What to do with pivot sentences that stand in several corpora. A plain string is a mode."""
+
+    mode: Literal["disjoint", "pairwise", "keep"] = "disjoint"
+    """disjoint: each pivot sentence stays in one corpus only. pairwise: the paper's halving, for
+    the pairs listed. keep: leave the overlap in."""
+    pairs: tuple[Pair, ...] = ()
+    """For pairwise: the zero-shot pairs whose common pivot sentences are split in halves."""
+    matching: Literal["exact", "normalised"] = "exact"
+    """Two sentences are the same if equal, or if equal without case, punctuation and spacing."""
+
+
+class Cleaning(Section):
+    """Which lines are mended or dropped before training. Every step is counted."""
+
+    nfc: bool = True
+    """Bring text into Unicode's composed form (NFC)."""
+    control_characters: bool = True
+    """Replace control characters, odd spaces and line separators by one space."""
+    empty: bool = True
+    """Drop pairs with an empty side."""
+    max_characters: Annotated[int, Field(ge=1)] | None = 2000
+    """Drop pairs with a side longer than this, in characters."""
+    max_subwords: Annotated[int, Field(ge=1)] | None = 250
+    """Drop pairs with a side longer than this, in subwords."""
+    max_ratio: Annotated[float, Field(ge=1)] | None = 9.0
+    """Drop pairs whose longer side has more than this many times the characters of the shorter."""
+    identical: bool = True
+    """Drop pairs whose sides are the same text."""
+    duplicates: bool = True
+    """Drop pairs that occurred before in the same corpus."""
+    wrong_language: bool = False
+    """Drop pairs with a side that is in another of the experiment's languages (py3langid)."""
+
+
+class VocabularySettings(Section):
+    """The subword vocabulary that all languages share (sentencepiece BPE with byte fallback)."""
+
+    size: Annotated[int, Field(ge=300, le=65536)] = 32000
+    """Number of entries, tags and the 256 byte pieces included."""
+    sample: Annotated[int, Field(ge=1)] = 1_000_000
+    """Train it on at most so many sentences."""
+    temperature: Annotated[float, Field(ge=1)] = 2.0
+    """Share of each language in that sample: 1 is natural, higher is more even."""
+
+
+class Experiment(Section):
+    """One experiment: languages, corpora and how they become training data."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[\w.+-]+$")]
+    """Names the store and the run; by default the name of the experiment file."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    """Every random choice follows from it."""
+    languages: Annotated[tuple[Language, ...], Field(min_length=2, max_length=1000)]
+    """All languages to translate between."""
+    corpora: Annotated[tuple[Corpus, ...], Field(min_length=1)]
+    """The parallel corpora; every pair of languages without one is zero-shot."""
+    dev: Annotated[HeldOut, BeforeValidator(_as_held_out, json_schema_input_type=Any)] = HeldOut()
+    """Sentences for validation during training."""
+    test: Annotated[HeldOut, BeforeValidator(_as_held_out, json_schema_input_type=Any)] = HeldOut()
+    """Sentences for evaluation."""
+    overlap: Annotated[
+        Overlap,
+        BeforeValidator(
+            lambda value: {"mode": value} if isinstance(value, str) else value,
+            json_schema_input_type=Literal["disjoint", "pairwise", "keep"] | Overlap,
+        ),
+    ] = Overlap()
+    """Pivot sentences that stand in several corpora."""
+    cleaning: Cleaning = Cleaning()
+    """Which lines are mended or dropped."""
+    vocabulary: VocabularySettings = VocabularySettings()
+    """The shared subword vocabulary."""
+    store: str = "stores/{name}"
+    """Directory of the prepared data; {name} is the experiment's name."""
+
+    @property
+    def graph(self) -> TranslationGraph:
+        """Supervised and zero-shot directions that follow from the corpora."""
+        supervised = frozenset(d for corpus in self.corpora for d in corpus.supervised)
+        return TranslationGraph(self.languages, supervised)
+
+    @property
+    def held_out(self) -> Mapping[str, HeldOut]:
+        """The dev and test sets that are given, by name."""
+        sets = {"dev": self.dev, "test": self.test}
+        return {name: value for name, value in sets.items() if value.path or value.sets}
