@@ -1,0 +1,140 @@
+"""Removing pivot sentences that stand in several corpora, so that zero-shot stays zero-shot.
+
+If the English sentence of an en-de pair also stands in the en-fr corpus, the two pairs together
+are a German-French example: a complete pivot. Two corpora *conflict* if they share a language (the
+pivot) and their other languages are a zero-shot pair.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from accord.corpus.matching import Hashes, Mask, contains, priority
+
+_BLOCK = 1 << 20  # strings handled at once, so that memory does not grow with their number
+
+
+@dataclass
+class HashedCorpus:
+    """One corpus as overlap removal sees it: a hash for each side of each line."""
+
+    languages: tuple[str, str]
+    sides: tuple[Hashes, Hashes]
+    keep: Mask
+    """Lines that are still in; removal clears marks here."""
+
+    @property
+    def name(self) -> str:
+        """The pair, for example `en-de`."""
+        return "-".join(self.languages)
+
+    def strings(self, language: str) -> Hashes:
+        """The distinct hashes of one side among the lines that are still in, sorted."""
+        return np.unique(self.sides[self.languages.index(language)][self.keep])
+
+    def remove(self, language: str, strings: Hashes) -> None:
+        """Take out every line with one of these (sorted) hashes on the given side."""
+        self.keep &= ~contains(strings, self.sides[self.languages.index(language)])
+
+    def other(self, language: str) -> str:
+        """The language of the other side."""
+        return self.languages[1 - self.languages.index(language)]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """How many distinct pivot sentences two corpora have in common."""
+
+    pivot: str
+    first: str
+    second: str
+    zero_shot: bool
+    strings: int
+
+
+ZeroShotPairs = frozenset[frozenset[str]]
+
+
+def _meetings(corpora: Sequence[HashedCorpus]) -> Iterator[tuple[str, HashedCorpus, HashedCorpus]]:
+    """Every pivot language with every two corpora that meet in it."""
+    for first, second in combinations(corpora, 2):
+        for pivot in first.languages:
+            if pivot in second.languages:
+                yield pivot, first, second
+
+
+def shared_strings(corpora: Sequence[HashedCorpus], zero_shot: ZeroShotPairs) -> list[Shared]:
+    """The overlap of every two corpora that meet in a language."""
+    found = []
+    for pivot, first, second in _meetings(corpora):
+        ends = frozenset((first.other(pivot), second.other(pivot)))
+        common = np.intersect1d(first.strings(pivot), second.strings(pivot), assume_unique=True)
+        found.append(Shared(pivot, first.name, second.name, ends in zero_shot, len(common)))
+    return found
+
+
+def make_disjoint(corpora: Sequence[HashedCorpus], zero_shot: ZeroShotPairs, seed: int) -> None:
+    """Mode `disjoint`: a pivot sentence stays only in corpora that do not conflict.
+
+    With one pivot language and no other data between the rest, as in English-centred sets, every
+    two corpora conflict, and each shared sentence goes to exactly one of them, each being equally
+    likely. In richer graphs it stays in a random maximal set of corpora without conflict.
+    """
+    for pivot in sorted({language for corpus in corpora for language in corpus.languages}):
+        members = [corpus for corpus in corpora if pivot in corpus.languages]
+        conflict = np.array(
+            [[frozenset((a.other(pivot), b.other(pivot))) in zero_shot for b in members]
+             for a in members]
+        )  # fmt: skip
+        if not conflict.any():
+            continue
+        strings = [corpus.strings(pivot) for corpus in members]
+        everything = np.sort(np.concatenate(strings))
+        shared = np.unique(everything[1:][everything[1:] == everything[:-1]])
+        del everything
+        losers: list[list[Hashes]] = [[] for _ in members]
+        for start in range(0, len(shared), _BLOCK):
+            block = shared[start : start + _BLOCK]
+            holds = np.stack([contains(s, block) for s in strings], axis=1)
+            order = np.argsort(
+                np.stack([priority(block, seed, pivot, c.name) for c in members], axis=1), axis=1
+            )
+            stays = _greedy(holds, order, conflict)
+            for lost, column in zip(losers, (holds & ~stays).T, strict=True):
+                lost.append(block[column])
+        for corpus, lost in zip(members, losers, strict=True):
+            if lost:
+                corpus.remove(pivot, np.concatenate(lost))
+
+
+def _greedy(holds: Mask, order: npt.NDArray[np.int64], conflict: Mask) -> Mask:
+    """Row by row, keep corpora in the given order unless one kept before conflicts."""
+    stays = np.zeros_like(holds)
+    rows = np.arange(len(holds))
+    for turn in range(holds.shape[1]):
+        candidate = order[:, turn]
+        blocked = (stays & conflict[candidate]).any(axis=1)
+        stays[rows, candidate] = holds[rows, candidate] & ~blocked
+    return stays
+
+
+def split_pairwise(
+    corpora: Sequence[HashedCorpus], pairs: Sequence[tuple[str, str]], seed: int
+) -> None:
+    """Mode `pairwise`, the paper's procedure: halve the common pivots of each listed pair.
+
+    The pairs are taken in turn, each on what the ones before have left, so that no sentence is
+    lost everywhere (independent splits of three pairs would lose a quarter of them).
+    """
+    for source, target in pairs:
+        for pivot, first, second in _meetings(corpora):
+            if {first.other(pivot), second.other(pivot)} != {source, target}:
+                continue
+            common = np.intersect1d(first.strings(pivot), second.strings(pivot), True)
+            order = np.argsort(priority(common, seed, pivot, source, target), kind="stable")
+            half = len(common) // 2
+            first.remove(pivot, np.sort(common[order[:half]]))
+            second.remove(pivot, np.sort(common[order[half:]]))
