@@ -1,0 +1,150 @@
+"""Second pass: the vocabulary is trained on the lines that stayed, and they become token ids."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+
+from accord.corpus.matching import Hashes, Mask, lowest, priority
+from accord.corpus.spool import Spool
+from accord.corpus.store import IDS, OFFSETS
+from accord.corpus.vocabulary import Vocabulary
+from accord.files import writing_errors
+from accord.progress import Progress
+
+_BLOCK = 20_000  # lines encoded at once
+BUCKET = 10  # width of a bar of the length histogram, in subwords
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What encoding one corpus did."""
+
+    lines: int
+    too_long: int
+    tokens: dict[str, int]
+    histogram: dict[str, list[int]]
+    """Per language: how many lines have 0-9 subwords, 10-19 subwords, and so on."""
+
+
+def sample_sizes(available: dict[str, int], total: int, temperature: float) -> dict[str, int]:
+    """How many sentences each language gives: in proportion to its size to the 1/temperature.
+
+    No sentence is taken twice: what a small language cannot give goes to the others.
+    """
+    sizes: dict[str, int] = {}
+    rest, left = dict(available), total
+    while rest:
+        weights = {language: n ** (1 / temperature) for language, n in rest.items()}
+        scale = left / sum(weights.values())
+        full = [language for language, n in rest.items() if n <= weights[language] * scale]
+        if not full:
+            return sizes | {language: int(w * scale) for language, w in weights.items()}
+        for language in full:
+            sizes[language] = rest.pop(language)
+            left -= sizes[language]
+    return sizes
+
+
+def vocabulary_sample(
+    spools: Sequence[Spool], keeps: Sequence[Mask], total: int, temperature: float, seed: int
+) -> Iterator[str]:
+    """The sentences that the vocabulary is trained on: filtered training text, each once."""
+    sides: dict[str, list[tuple[Spool, Mask, Hashes]]] = {}
+    for spool, keep in zip(spools, keeps, strict=True):
+        hashes = spool.hashes("exact")
+        for language, side in zip(spool.corpus.languages, hashes, strict=True):
+            order = priority(side, seed, "vocabulary", spool.corpus.pair)
+            sides.setdefault(language, []).append((spool, keep, order))
+    available = {
+        language: sum(int(keep.sum()) for _, keep, _ in parts) for language, parts in sides.items()
+    }
+    sizes = sample_sizes(available, total, temperature)
+    for language in sorted(sides):
+        parts = sides[language]
+        chosen = lowest(np.concatenate([order[keep] for _, keep, order in parts]), sizes[language])
+        start = 0
+        for spool, keep, _ in parts:
+            mask, count = keep.copy(), int(keep.sum())
+            mask[keep] = chosen[start : start + count]
+            start += count
+            yield from spool.lines(language, mask)
+
+
+class _SideWriter:
+    """Appends the sentences of one side to its two files."""
+
+    def __init__(self, ids: IO[bytes], offsets: IO[bytes]) -> None:
+        self._ids, self._offsets = ids, offsets
+        self._end = 0
+        self._bars: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        offsets.write(np.zeros(1, dtype=OFFSETS).tobytes())
+
+    def write(self, rows: Sequence[Sequence[int]]) -> None:
+        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        flat = np.fromiter(chain.from_iterable(rows), dtype=IDS, count=int(lengths.sum()))
+        self._ids.write(flat.tobytes())
+        self._offsets.write((self._end + np.cumsum(lengths)).astype(OFFSETS).tobytes())
+        self._end += len(flat)
+        bars = np.bincount(lengths // BUCKET, minlength=len(self._bars))
+        bars[: len(self._bars)] += self._bars
+        self._bars = bars
+
+    @property
+    def tokens(self) -> int:
+        return self._end
+
+    @property
+    def histogram(self) -> list[int]:
+        return [int(count) for count in self._bars]
+
+
+def encode_corpus(
+    spool: Spool,
+    keep: Mask,
+    vocabulary: Vocabulary,
+    directory: Path,
+    *,
+    max_subwords: int | None,
+    threads: int,
+    progress: Progress,
+) -> Encoded:
+    """Write the marked lines of a corpus as token ids, leaving out those of too many subwords."""
+    pair, languages = spool.corpus.pair, spool.corpus.languages
+    lines = zip(*(spool.lines(language, keep) for language in languages), strict=True)
+    longest = max_subwords if max_subwords is not None else np.iinfo(np.int64).max
+    written = too_long = 0
+    with writing_errors(directory):
+        names = [
+            f"{pair}.{language}.{kind}" for language in languages for kind in ("ids", "offsets")
+        ]
+        files = [(directory / name).open("wb") for name in names]
+        try:
+            writers = (_SideWriter(files[0], files[1]), _SideWriter(files[2], files[3]))
+            while block := list(islice(lines, _BLOCK)):
+                first, second = (
+                    vocabulary.encode(side, threads=threads) for side in zip(*block, strict=True)
+                )
+                rows = [
+                    (a, b)
+                    for a, b in zip(first, second, strict=True)
+                    if len(a) <= longest and len(b) <= longest
+                ]
+                too_long += len(block) - len(rows)
+                written += len(rows)
+                for writer, side in zip(writers, (0, 1), strict=True):
+                    writer.write([row[side] for row in rows])
+                progress.reach(written + too_long)
+        finally:
+            for file in files:
+                file.close()
+    return Encoded(
+        written,
+        too_long,
+        {language: writer.tokens for language, writer in zip(languages, writers, strict=True)},
+        {language: writer.histogram for language, writer in zip(languages, writers, strict=True)},
+    )

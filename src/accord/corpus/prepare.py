@@ -1,0 +1,125 @@
+"""`accord prepare`: make a store, or find that it is up to date; never two at once, never half."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+import sentencepiece
+
+from accord.config import Experiment, pair_languages
+from accord.corpus.building import Build
+from accord.corpus.readers import source_files
+from accord.corpus.store import (
+    FORMAT,
+    Stamp,
+    Store,
+    checksum,
+    read_manifest,
+    read_stamps,
+    stamp_of,
+    write_stamps,
+)
+from accord.errors import AccordError
+from accord.experiment_file import store_directory
+from accord.files import exclusive, sync_directory, writing_errors
+from accord.progress import Progress, Silent
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The store, and whether anything had to be done for it."""
+
+    store: Store
+    built: bool
+
+
+def prepare(
+    experiment: Experiment, *, workers: int | None = None, progress: Progress | None = None
+) -> Prepared:
+    """Make the experiment's store, or find that it is up to date. One process at a time."""
+    progress = progress or Silent()
+    workers = workers or len(os.sched_getaffinity(0))
+    directory = store_directory(experiment)
+    inputs = _input_files(experiment)
+    with exclusive(directory, "accord prepare"):
+        known = read_stamps(directory)
+        progress.start("reading checksums", len(inputs))
+        sums = {}
+        for done, name in enumerate(sorted(inputs), start=1):
+            sums[name] = checksum(inputs[name], known)
+            progress.reach(done)
+        fingerprint = _fingerprint(experiment, sums)
+        current = _up_to_date(directory, fingerprint)
+        if current is not None:
+            return Prepared(current, built=False)
+        building = directory / ".building"
+        shutil.rmtree(building, ignore_errors=True)  # what a killed process left behind
+        try:
+            with writing_errors(directory):
+                building.mkdir()
+            store = Build(experiment, building, workers, progress).run(fingerprint, sums)
+            return Prepared(_publish(store, directory, known), built=True)
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
+
+
+def _input_files(experiment: Experiment) -> dict[str, Path]:
+    """Every file that is read, by its name as users write it."""
+    found = []
+    for corpus in experiment.corpora:
+        for source in corpus.train:
+            found += source_files(source.path, corpus.languages, format=source.format)
+    for held_out in experiment.held_out.values():
+        if held_out.path:
+            found += source_files(held_out.path, experiment.languages, format=held_out.format)
+        for item in held_out.sets:
+            found += source_files(item.path, pair_languages(item.pair), format=item.format)
+    return {str(path): path for path in found}
+
+
+def _fingerprint(experiment: Experiment, sums: dict[str, str]) -> str:
+    """Changes whenever the store would come out differently."""
+    settings = experiment.model_dump(mode="json", exclude={"name", "store"})
+    facts = [FORMAT, settings, sums, sentencepiece.__version__, unicodedata.unidata_version]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _up_to_date(directory: Path, fingerprint: str) -> Store | None:
+    try:
+        store = Store(directory)
+    except AccordError:
+        return None  # absent or damaged: it is built anew
+    return store if store.manifest["fingerprint"] == fingerprint else None
+
+
+def _publish(store: Store, directory: Path, known: dict[str, tuple[Stamp, str]]) -> Store:
+    """Make a finished and checked store the current one, and drop the one before."""
+    name = store.manifest["data"]
+    before = _data_folder(directory)
+    with writing_errors(directory):
+        shutil.rmtree(directory / name, ignore_errors=True)
+        store.data.replace(directory / name)
+        sync_directory(directory)
+        for file, entry in store.manifest["files"].items():
+            path = (directory / name / file).resolve()
+            known[str(path)] = (stamp_of(path), entry["sha256"])
+        write_stamps(directory, {path: seen for path, seen in known.items() if Path(path).exists()})
+        (store.directory / "manifest.json").replace(directory / "manifest.json")
+        sync_directory(directory)
+    if before and before != name:
+        shutil.rmtree(directory / before, ignore_errors=True)
+    return Store(directory)
+
+
+def _data_folder(directory: Path) -> str | None:
+    try:
+        name = read_manifest(directory)["data"]
+    except (AccordError, LookupError):
+        return None
+    # Only what `prepare` itself named is ever deleted.
+    return name if re.fullmatch(r"[0-9a-f]{16}", str(name)) else None

@@ -1,0 +1,175 @@
+"""The prepared data on disk: token ids, held-out text, vocabulary and the manifest of it all.
+
+A store directory holds `manifest.json` and one data folder that the manifest names:
+
+    manifest.json                 what went in, what every step did, size and SHA-256 of every file
+    stamps.json                   size and time of files whose checksum was seen to be right
+    <fingerprint>/vocabulary.model
+    <fingerprint>/train/en-de.en.ids      uint16, all sentences one after the other
+    <fingerprint>/train/en-de.en.offsets  int64, where each sentence starts, and the end
+    <fingerprint>/dev/all.en.txt          one sentence a line
+
+Replacing the manifest (one atomic rename) is what makes a new store the current one.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accord.corpus.sentences import ParallelCorpus, Sentences
+from accord.corpus.vocabulary import Vocabulary
+from accord.errors import AccordError
+from accord.files import atomic_write, sha256_of
+
+FORMAT = 1
+IDS = np.dtype("<u2")
+OFFSETS = np.dtype("<i8")
+_REBUILD = "run `accord prepare` again; it rebuilds a damaged store"
+
+Stamp = tuple[int, int]
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Size and modification time: what changes when a file is written to."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def read_stamps(directory: Path) -> dict[str, tuple[Stamp, str]]:
+    """Files whose SHA-256 was computed here before, with their stamp at that time."""
+    try:
+        data = json.loads((directory / "stamps.json").read_text(encoding="utf-8"))
+        return {name: ((entry[0], entry[1]), entry[2]) for name, entry in data.items()}
+    except (OSError, ValueError, LookupError, AttributeError):
+        return {}  # a cache: without it every checksum is computed anew
+
+
+def checksum(path: Path, known: dict[str, tuple[Stamp, str]]) -> str:
+    """The SHA-256 of a file, from `known` if the file was not written to since."""
+    stamp, name = stamp_of(path), str(path.resolve())
+    if name not in known or known[name][0] != stamp:
+        known[name] = (stamp, sha256_of(path))
+    return known[name][1]
+
+
+def write_stamps(directory: Path, known: dict[str, tuple[Stamp, str]]) -> None:
+    """Remember checksums; a store that cannot be written to is simply checked again each time."""
+    try:
+        with atomic_write(directory / "stamps.json") as file:
+            json.dump({name: (*stamp, sha) for name, (stamp, sha) in known.items()}, file, indent=1)
+    except AccordError:
+        pass
+
+
+@dataclass(frozen=True)
+class HeldOutSet:
+    """One dev or test set: the same lines in each of its languages."""
+
+    name: str
+    languages: tuple[str, ...]
+    directory: Path
+
+    def lines(self, language: str) -> list[str]:
+        """All sentences in one language."""
+        text = (self.directory / f"{self.name}.{language}.txt").read_text(encoding="utf-8")
+        return text.split("\n")[:-1]
+
+
+class Store:
+    """A store opened for reading: instant whatever its size, everything memory-mapped."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.manifest = read_manifest(directory)
+        self.data = directory / self.manifest["data"]
+        self._check_files()
+        self.languages: tuple[str, ...] = tuple(self.manifest["languages"])
+        self.vocabulary = Vocabulary.load(self.data / "vocabulary.model", self.languages)
+        self.corpora = tuple(self._corpus(entry) for entry in self.manifest["corpora"])
+
+    def _check_files(self) -> None:
+        """Find truncated or altered files.
+
+        A file whose size and time are those at which its checksum was last seen to be right is
+        trusted, so that opening costs nothing; any other file is read and compared once.
+        """
+        known = read_stamps(self.directory)
+        before = dict(known)
+        for name, entry in self.manifest["files"].items():
+            path = self.data / name
+            if not path.is_file():
+                raise AccordError("a file of the store is missing", where=str(path), fix=_REBUILD)
+            size = path.stat().st_size
+            if size != entry["bytes"]:
+                raise AccordError(
+                    f"the file has {size:,} bytes and should have {entry['bytes']:,}",
+                    where=str(path),
+                    fix=_REBUILD,
+                )
+            if checksum(path, known) != entry["sha256"]:
+                raise AccordError(
+                    "the file was altered: its checksum is not the manifest's",
+                    where=str(path),
+                    fix=_REBUILD,
+                )
+        if known != before:
+            write_stamps(self.directory, known)
+
+    def _corpus(self, entry: dict[str, Any]) -> ParallelCorpus:
+        first, second = entry["languages"]
+        sides = [
+            Sentences(
+                np.memmap(self.data / f"train/{entry['pair']}.{language}.ids", IDS, "r"),
+                np.memmap(self.data / f"train/{entry['pair']}.{language}.offsets", OFFSETS, "r"),
+            )
+            for language in (first, second)
+        ]
+        directions = tuple((source, target) for source, target in entry["directions"])
+        return ParallelCorpus((first, second), (sides[0], sides[1]), directions)
+
+    def held_out(self, split: str) -> list[HeldOutSet]:
+        """The sets of `dev` or `test`."""
+        return [
+            HeldOutSet(entry["name"], tuple(entry["languages"]), self.data / split)
+            for entry in self.manifest["held_out"].get(split, [])
+        ]
+
+    def held_out_pair(self, split: str, source: str, target: str) -> tuple[list[str], list[str]]:
+        """Sentences and their references for one direction; empty where there is no set."""
+        for item in self.held_out(split):
+            if source in item.languages and target in item.languages:
+                return item.lines(source), item.lines(target)
+        return [], []
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """The manifest of a store, or an error that says how to get one."""
+    path = directory / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise AccordError(
+            "there is no prepared data here", where=str(directory), fix="run `accord prepare` first"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise AccordError(
+            f"the manifest is damaged: {error}", where=str(path), fix=_REBUILD
+        ) from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise AccordError(
+            f"this store has another format than {FORMAT}", where=str(path), fix=_REBUILD
+        )
+    if manifest != sealed(manifest):
+        raise AccordError("the manifest was altered", where=str(path), fix=_REBUILD)
+    return manifest
+
+
+def sealed(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The manifest with a checksum over all of its other entries."""
+    entries = {key: value for key, value in manifest.items() if key != "seal"}
+    text = json.dumps(entries, sort_keys=True)
+    return entries | {"seal": hashlib.sha256(text.encode()).hexdigest()}
