@@ -1,0 +1,144 @@
+"""The command line as a user meets it: help, speed, errors, exit codes, the README's commands."""
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+COMMANDS = ("config", "graph", "prepare", "builtin", "demo")
+
+
+def accord(*arguments, cwd=None, code=0, **variables):
+    run = subprocess.run(
+        [sys.executable, "-m", "accord", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        check=False,
+        env={**os.environ, **variables},
+    )
+    assert run.returncode == code, run.stderr
+    assert "Traceback" not in run.stderr
+    return run
+
+
+def test_help_lists_every_command_and_each_has_its_own():
+    text = accord("--help").stdout
+    for command in COMMANDS:
+        assert re.search(rf"^\s+{command}\s+\S", text, re.MULTILINE)
+        own = accord(command, "--help").stdout
+        assert "--help" in own
+        assert len(own.splitlines()) > 5
+
+
+def test_help_answers_at_once():
+    """Under 0.4 seconds; processor time, since the machine may be busy with other things."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    accord("--help")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.4
+
+
+@pytest.mark.parametrize("command", [["--help"], ["graph"], ["prepare", "-q"]])
+def test_torch_is_not_imported_where_it_is_not_needed(toy, command):
+    arguments = command if command == ["--help"] else [*command, str(toy)]
+    code = (
+        "import sys\nfrom accord.cli import main\n"
+        f"sys.argv = ['accord', *{arguments!r}]\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "assert 'torch' not in sys.modules"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_wrong_usage_exits_2():
+    assert "No such command" in accord("translat", code=2).stderr
+    assert "EXPERIMENT" in accord("prepare", code=2).stderr
+    assert "No such option" in accord("prepare", "x.yaml", "--wrokers", "2", code=2).stderr
+    assert "--schema" in accord("config", code=2).stderr
+
+
+@pytest.mark.parametrize("command", ["config", "graph", "prepare"])
+def test_a_user_error_exits_1_with_a_remedy(tmp_path, command):
+    message = accord(command, tmp_path / "none.yaml", code=1).stderr
+    assert message.startswith(f"accord: {tmp_path}/none.yaml: there is no such experiment file")
+    assert "fix:" in message
+
+
+def test_config_prints_what_is_in_force(toy):
+    text = accord("config", toy, "--set", "seed=7").stdout
+    assert "seed: 7" in text
+    assert "max_ratio: 9.0" in text
+
+
+def test_schema_is_json():
+    assert json.loads(accord("config", "--schema").stdout)["properties"]["languages"]
+
+
+def test_graph_as_text_json_and_svg(toy, tmp_path):
+    run = accord("graph", toy, "--svg", tmp_path / "g.svg")
+    assert "de → en → fr, es" in run.stdout
+    ElementTree.parse(tmp_path / "g.svg")
+    facts = json.loads(accord("graph", toy, "--json").stdout)
+    assert facts["zero_shot"]["de-fr"] == ["de", "en", "fr"]
+    assert facts["spans"] is True
+
+
+def test_prepare_prints_tables_and_writes_json(toy, tmp_path):
+    run = accord("prepare", toy, "--json", tmp_path / "s.json", NO_COLOR="1")
+    for part in ("lines read", "− overlap", "= training lines", "zero-shot", "Languages"):
+        assert part in run.stdout
+    assert "reading and cleaning" in run.stderr
+    facts = json.loads((tmp_path / "s.json").read_text())
+    rows = {row["direction"]: row for row in facts["directions"]}
+    assert rows["de-fr"] == {
+        "direction": "de-fr",
+        "kind": "zero-shot",
+        "train": 0,
+        "dev": 20,
+        "test": 20,
+    }
+    assert rows["de-en"]["train"] == rows["en-de"]["train"] > 100
+    assert sum(facts["languages"]["en"]["histogram"]) == 600
+    again = accord("prepare", toy, "--json", "-", "-q")
+    assert json.loads(again.stdout) == facts
+    assert again.stderr == f"{toy.parent}/store: up to date, nothing to do\n"
+
+
+def test_builtin_writes_aligned_files(tmp_path):
+    accord("builtin", tmp_path, "--pairs", "en-de,en-cs", "--lines", "50", "--held-out", "10")
+    counts = {p.name: len(p.read_text("utf-8").splitlines()) for p in tmp_path.iterdir()}
+    assert counts == {
+        **{f"train.en-{x}.{side}": 50 for x in ("de", "cs") for side in ("en", x)},
+        **{f"{split}.{x}": 10 for split in ("dev", "test") for x in ("en", "de", "cs")},
+    }
+
+
+def test_a_closed_pipe_is_no_accident(toy):
+    command = f"{sys.executable} -m accord config --schema | head -1"
+    run = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert run.stdout == "{\n"
+    assert run.stderr == ""
+
+
+def test_every_command_of_the_readme_works(tmp_path):
+    """R10: what the README shows is executed as it stands there."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^accord (.+?)(?:\s+#.*)?$", text, re.MULTILINE)
+    assert len(commands) >= 4
+    (tmp_path / "recipes").symlink_to(ROOT / "recipes")
+    for command in commands:
+        accord(*command.split(), cwd=tmp_path)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_recipe_is_valid(path):
+    accord("config", path)
