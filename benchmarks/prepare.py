@@ -21,6 +21,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from accord.machine import cores
+
 LANGUAGES = ("en", "de", "es", "fr")
 ROOT = Path(__file__).parents[1]
 
@@ -126,7 +128,7 @@ def report(rows: list[dict[str, Any]]) -> str:
         "text, so that their English sides overlap completely; 32,000 subwords, mode `disjoint`.",
         "",
         f"- command: `python benchmarks/prepare.py`, commit {commit}",
-        f"- date: {datetime.date.today()}, hardware: {len(os.sched_getaffinity(0))} shared cores, "
+        f"- date: {datetime.date.today()}, hardware: {cores()} shared cores, "
         f"{platform.machine()}, no GPU; Python {platform.python_version()}",
         "- pairs/s: input pairs of all three corpora over wall-clock seconds of the whole command",
         "- memory: peak of all processes together (proportional set size)",

@@ -107,7 +107,6 @@ def test_overrides_change_single_keys(tmp_path):
             ["en-de is supervised", "zero-shot pairs: de-fr"],
         ),
         ("overlap: disjoint", "overlap: {mode: keep, pairs: [de-fr]}", ["takes no pairs"]),
-        ("dev: dev.{lang}", "dev: dev.txt", ["line 6", "{lang}"]),
         ("dev: dev.{lang}", "dev: {path: 'a.{lang}', sets: [{pair: en-de, path: b}]}", ["both"]),
         ("overlap: disjoint", "overlap: [", ["not a readable YAML file"]),
     ],
@@ -132,6 +131,19 @@ def test_a_bad_override_is_named_as_such(tmp_path):
     assert "did you mean 'size'" in complaint(tmp_path, GOOD, "vocabulary.siez=1000")
     assert "key=value" in complaint(tmp_path, GOOD, "seed")
     assert "no place" in complaint(tmp_path, GOOD, "corpora.7.limit=1")
+
+
+def test_pairwise_needs_a_pivot_between_the_pair(tmp_path):
+    text = GOOD.replace("[en, de, fr]", "[en, de, fr, es]").replace(
+        "dev:", "  - {pair: fr-es, train: 'c.{lang}'}\ndev:"
+    )
+    text = text.replace("overlap: disjoint", "overlap: {mode: pairwise, pairs: [de-es]}")
+    assert "no corpora of de-es meet in a pivot language" in complaint(tmp_path, text)
+
+
+def test_shorthands_inside_lists_make_room_for_overrides(tmp_path):
+    found = experiment(tmp_path, GOOD, "corpora.1.train.0.format=iwslt")
+    assert found.corpora[1].train[0].format == "iwslt"
 
 
 def test_a_missing_file_proposes_the_nearest(tmp_path):

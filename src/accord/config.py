@@ -14,6 +14,12 @@ Pair = Annotated[
 Format = Literal["auto", "text", "tsv", "jsonl", "tmx", "iwslt", "sgm"]
 
 
+# What the prepared data follows from; the rest of an experiment may change without a new store.
+DATA_KEYS = frozenset(
+    ("seed", "languages", "corpora", "dev", "test", "overlap", "cleaning", "vocabulary")
+)
+
+
 def pair_languages(pair: str) -> tuple[str, str]:
     """The two languages of a pair such as `en-de`, in the order written."""
     first, second = pair.split("-")
@@ -153,8 +159,107 @@ class VocabularySettings(Section):
     """Share of each language in that sample: 1 is natural, higher is more even."""
 
 
+class ModelSettings(Section):
+    """The translation model: GNMT, stacked LSTMs with attention."""
+
+    preset: Literal["paper", "gnmt3"] = "paper"
+    """paper: 2 bidirectional encoder layers, 4 decoder layers. gnmt3: the authors' release, one
+    bidirectional and 2 further encoder layers, 3 decoder layers."""
+    units: Annotated[int, Field(ge=1)] = 512
+    """Width of embeddings and layers."""
+    encoder_layers: Annotated[int, Field(ge=1)] | None = None
+    """Number of encoder layers, if not the preset's."""
+    decoder_layers: Annotated[int, Field(ge=1)] | None = None
+    """Number of decoder layers, if not the preset's."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    """Share of every layer's inputs that is dropped in training."""
+    input_feeding: bool = True
+    """Feed the attention of the step before into the bottom decoder layer, as the paper does;
+    training is about 15 % faster without."""
+
+
+class OptimizerSettings(Section):
+    """How gradients become steps. A plain string is a kind."""
+
+    kind: Literal["adafactor", "adam"] = "adafactor"
+    """adafactor is the paper's; adam is the practical alternative."""
+    learning_rate: Annotated[float, Field(gt=0)] | None = None
+    """Highest learning rate; by default 0.01 for adafactor and 0.001 for adam."""
+    schedule: Literal["paper", "inverse-sqrt", "constant"] | None = None
+    """paper: the highest rate for `warmup` steps, then 1/sqrt(step). inverse-sqrt: a straight rise
+    in `warmup` steps, then the same fall. By default paper for adafactor, inverse-sqrt for adam."""
+    warmup: Annotated[int, Field(ge=1)] = 10_000
+    """Steps before the rate begins to fall."""
+
+    @property
+    def peak(self) -> float:
+        """The highest learning rate in force."""
+        return self.learning_rate or (0.01 if self.kind == "adafactor" else 0.001)
+
+    @property
+    def shape(self) -> Literal["paper", "inverse-sqrt", "constant"]:
+        """The schedule in force."""
+        return self.schedule or ("paper" if self.kind == "adafactor" else "inverse-sqrt")
+
+
+class ValidationSettings(Section):
+    """Measuring the model on the dev set while it trains."""
+
+    every: Annotated[int, Field(ge=1)] = 2000
+    """Steps between two validations."""
+    sentences: Annotated[int, Field(ge=0)] = 100
+    """Sentences of each direction that are translated for BLEU; 0 leaves that out."""
+    directions: Literal["supervised", "all"] = "supervised"
+    """Which directions count. With all, references of zero-shot directions choose the model."""
+    metric: Literal["cross_entropy", "bleu"] = "cross_entropy"
+    """What the best checkpoint is chosen by: the mean over the directions."""
+    patience: Annotated[int, Field(ge=1)] | None = None
+    """Stop after so many validations without a new best."""
+
+
+class TrainingSettings(Section):
+    """The course of training."""
+
+    steps: Annotated[int, Field(ge=1)] = 500_000
+    """Updates in all."""
+    minutes: Annotated[float, Field(gt=0)] | None = None
+    """Stop after this much training time, whatever the step."""
+    batch_tokens: Annotated[int, Field(ge=16)] = 4096
+    """Tokens of one update, over all processes: rows times the longest of their sides."""
+    accumulation: Annotated[int, Field(ge=1)] = 1
+    """Compute an update in so many parts, if it does not fit into memory at once."""
+    temperature: Annotated[float, Field(ge=1)] = 1.0
+    """Sampling of corpora: 1 is natural, higher shows small corpora more often."""
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """Probability mass that is taken off the reference token and spread over all others."""
+    optimizer: Annotated[
+        OptimizerSettings,
+        BeforeValidator(
+            lambda value: {"kind": value} if isinstance(value, str) else value,
+            json_schema_input_type=Literal["adafactor", "adam"] | OptimizerSettings,
+        ),
+    ] = OptimizerSettings()
+    """How gradients become steps."""
+    clip: Annotated[float, Field(gt=0)] = 2.0
+    """Longest gradient, as the norm over all parameters."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """auto: bf16 on a GPU, fp32 on a CPU."""
+    threads: Annotated[int, Field(ge=1)] | None = None
+    """CPU threads; by default half of the cores, at most 8."""
+    log_every: Annotated[int, Field(ge=1)] = 100
+    """Steps between two lines of metrics.jsonl."""
+    save_every: Annotated[int, Field(ge=1)] = 1000
+    """Steps between two checkpoints."""
+    keep: Annotated[int, Field(ge=1)] = 3
+    """How many of the newest checkpoints are kept, beside the best."""
+    bad_steps: Annotated[int, Field(ge=1)] = 20
+    """Give up after so many updates in a row whose gradient is not finite."""
+    validation: ValidationSettings = ValidationSettings()
+    """Measuring the model on the dev set."""
+
+
 class Experiment(Section):
-    """One experiment: languages, corpora and how they become training data."""
+    """One experiment: languages, corpora, how they become training data, model and training."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[\w.+-]+$")]
     """Names the store and the run; by default the name of the experiment file."""
@@ -182,6 +287,12 @@ class Experiment(Section):
     """The shared subword vocabulary."""
     store: str = "stores/{name}"
     """Directory of the prepared data; {name} is the experiment's name."""
+    model: ModelSettings = ModelSettings()
+    """The translation model."""
+    training: TrainingSettings = TrainingSettings()
+    """How it is trained: steps, batches, optimiser, checkpoints, validation."""
+    run: str = "runs/{name}"
+    """Directory of the trained model and all that is known about it."""
 
     @property
     def graph(self) -> TranslationGraph:

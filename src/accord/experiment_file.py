@@ -84,6 +84,8 @@ class _Document:
     @staticmethod
     def _enter(place: Any, part: str | int, following: object, assignment: str) -> Any:
         if isinstance(place, list) and isinstance(part, int) and part < len(place):
+            if following is not None and isinstance(place[part], str):
+                place[part] = {"path": place[part]}
             return place[part]
         if isinstance(place, dict) and isinstance(part, str):
             inside = place.get(part)
@@ -110,7 +112,7 @@ class _Document:
 
 
 def _written_out(key: str, text: str) -> dict[str, str]:
-    return {"mode": text} if key == "overlap" else {"path": text}
+    return {{"overlap": "mode", "optimizer": "kind"}.get(key, "path"): text}
 
 
 def _names_beside(path: Path) -> list[str]:
@@ -157,6 +159,11 @@ def dump(experiment: Experiment) -> str:
 def store_directory(experiment: Experiment) -> Path:
     """Where the experiment's prepared data lies."""
     return Path(expand(experiment.store.replace("{name}", experiment.name)))
+
+
+def run_directory(experiment: Experiment) -> Path:
+    """Where the experiment's model and results lie."""
+    return Path(expand(experiment.run.replace("{name}", experiment.name)))
 
 
 def _joined(problems: list[AccordError]) -> AccordError:
@@ -284,12 +291,6 @@ def _bad_held_out(
 ) -> Iterator[tuple[Location, str, str]]:
     if held_out.path and held_out.sets:
         yield (name,), "both `path` and `sets` are given", "give one of them"
-    if held_out.path and "{lang}" not in held_out.path:
-        yield (
-            (name,),
-            f"{held_out.path!r} has no {{lang}}",
-            "write {lang} where the language stands, or list one set a pair under `sets`",
-        )
     for i, item in enumerate(held_out.sets):
         problem = _bad_pair(item.pair, languages)
         if problem:
@@ -310,3 +311,19 @@ def _bad_overlap(experiment: Experiment) -> Iterator[tuple[Location, str, str]]:
         elif frozenset(pair_languages(pair)) not in zero_shot:
             listed = ", ".join("-".join(p) for p in experiment.graph.zero_shot_pairs())
             yield loc, f"{pair} is supervised, not zero-shot", f"zero-shot pairs: {listed}"
+        elif not _pivots(experiment, *pair_languages(pair)):
+            yield (
+                loc,
+                f"no corpora of {pair} meet in a pivot language",
+                "take the pair out: it has no common pivot sentences to split",
+            )
+
+
+def _pivots(experiment: Experiment, first: str, second: str) -> set[str]:
+    """The languages that both have a corpus with."""
+    pairs = [set(corpus.languages) for corpus in experiment.corpora]
+    return {
+        pivot
+        for pivot in experiment.languages
+        if {pivot, first} in pairs and {pivot, second} in pairs
+    }

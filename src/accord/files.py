@@ -20,6 +20,11 @@ _REMEDIES = {
     errno.EROFS: ("the file system is read-only", "choose a directory that you may write to"),
     errno.EACCES: ("permission denied", "choose a directory that you may write to"),
     errno.EPERM: ("operation not permitted", "choose a directory that you may write to"),
+    errno.ENOENT: (
+        "a part of the path is not there and cannot be made",
+        "choose another directory",
+    ),
+    errno.ENAMETOOLONG: ("the name is too long", "choose a shorter one"),
     errno.ENOTDIR: ("a part of the path is a file, not a directory", "choose another directory"),
     errno.EFBIG: ("the file would be larger than allowed here", "raise the limit (ulimit -f)"),
 }

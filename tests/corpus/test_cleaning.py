@@ -56,7 +56,7 @@ def test_each_step_drops_and_counts_its_own(pair, step):
 
 def test_steps_that_are_off_drop_nothing():
     cleaner = Cleaner(OFF, ("en", "de"))
-    for pair in [("a", ""), ("a" * 2001, "b"), ("same", "same")]:
+    for pair in [("a", ""), ("", ""), ("a" * 2001, "b"), ("same", "same")]:
         assert cleaner.clean(pair) == pair
     assert not +cleaner.dropped
 
@@ -75,3 +75,9 @@ def test_lines_in_the_wrong_language_are_dropped_if_long_enough_to_tell():
     assert cleaner.clean((german, english)) is None
     assert cleaner.clean(("Berlin", "Paris")) == ("Berlin", "Paris")
     assert +cleaner.dropped == {"wrong_language": 1}
+
+
+def test_empty_sides_stay_when_only_that_step_is_off():
+    cleaner = Cleaner(Cleaning(empty=False), ("en", "de"))
+    assert cleaner.clean(("a", "")) == ("a", "")
+    assert cleaner.clean(("", "")) == ("", "")

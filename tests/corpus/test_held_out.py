@@ -63,3 +63,9 @@ def test_a_set_with_uneven_languages_is_refused(tmp_path):
         with pytest.raises(AccordError, match="en 3") as caught:
             read_held_out(HeldOut(path=str(tmp_path / "dev.{lang}")), languages, Cleaning())
         assert "de 2" in str(caught.value)
+
+
+def test_one_multi_parallel_jsonl_file(tmp_path):
+    (tmp_path / "dev.jsonl").write_text('{"en": "a", "de": "b"}\n{"en": "c", "de": "d"}\n')
+    (found,) = read_held_out(HeldOut(path=str(tmp_path / "dev.jsonl")), ["en", "de"], Cleaning())
+    assert found.lines == {"en": ["a", "c"], "de": ["b", "d"]}

@@ -4,7 +4,7 @@ A run can resume at any batch, on any machine and on another number of processes
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -55,6 +55,21 @@ class Batch:
     def target_tokens(self) -> int:
         """Target tokens without padding, ends of sentence included."""
         return int(self.target_lengths_B.sum())
+
+    def part(self, index: int, count: int) -> "Batch":
+        """The rows index, index + count, ...: one of `count` parts of equal size."""
+        rows = slice(index, None, count)
+        return replace(
+            self,
+            source_BS=self.source_BS[rows],
+            source_lengths_B=self.source_lengths_B[rows],
+            target_BT=self.target_BT[rows],
+            target_lengths_B=self.target_lengths_B[rows],
+            source_language_B=self.source_language_B[rows],
+            target_language_B=self.target_language_B[rows],
+            corpus_B=self.corpus_B[rows],
+            line_B=self.line_B[rows],
+        )
 
 
 @dataclass(frozen=True, order=True)

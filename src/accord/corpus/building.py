@@ -12,7 +12,7 @@ import numpy as np
 import sentencepiece
 
 import accord
-from accord.config import Experiment, pair_languages
+from accord.config import DATA_KEYS, Experiment, pair_languages
 from accord.corpus.encoding import encode_corpus, vocabulary_sample
 from accord.corpus.held_out import EvaluationSet, read_held_out
 from accord.corpus.matching import Mask, lowest, priority, repeated_pairs
@@ -25,8 +25,6 @@ from accord.corpus.workers import run_all
 from accord.errors import AccordError
 from accord.files import atomic_write, sha256_of, writing_errors
 from accord.progress import Progress
-
-_SETTINGS = {"overlap", "cleaning", "vocabulary"}
 
 
 class Build:
@@ -69,7 +67,7 @@ class Build:
             "data": fingerprint,
             "seed": experiment.seed,
             "languages": list(experiment.languages),
-            "settings": experiment.model_dump(mode="json", include=_SETTINGS),
+            "settings": experiment.model_dump(mode="json", include=set(DATA_KEYS)),
             "versions": {
                 "sentencepiece": sentencepiece.__version__,
                 "unicode": unicodedata.unidata_version,

@@ -1,5 +1,6 @@
 """Mending and dropping training pairs line by line; every step is switchable and counted."""
 
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -56,10 +57,13 @@ class Cleaner:
             )
         if (ratio := settings.max_ratio) is not None:
             self._checks.append(
-                ("max_ratio", lambda a, b: max(len(a), len(b)) > ratio * min(len(a), len(b)))
+                (
+                    "max_ratio",
+                    lambda a, b: max(len(a), len(b)) > ratio * (min(len(a), len(b)) or math.inf),
+                )
             )
         if settings.identical:
-            self._checks.append(("identical", lambda a, b: a == b))
+            self._checks.append(("identical", lambda a, b: a == b != ""))
         if settings.wrong_language:
             if guesser is None:
                 raise ValueError("the wrong_language step needs a LanguageGuesser")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO
@@ -39,8 +40,10 @@ def sample_sizes(available: dict[str, int], total: int, temperature: float) -> d
     sizes: dict[str, int] = {}
     rest, left = dict(available), total
     while rest:
-        weights = {language: n ** (1 / temperature) for language, n in rest.items()}
-        scale = left / sum(weights.values())
+        # Decimals: floating-point powers may differ between machines in the last place.
+        exponent = 1 / Decimal(temperature)
+        weights = {language: Decimal(n) ** exponent for language, n in rest.items()}
+        scale = left / sum(weights.values(), Decimal(0))
         full = [language for language, n in rest.items() if n <= weights[language] * scale]
         if not full:
             return sizes | {language: int(w * scale) for language, w in weights.items()}

@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from accord.corpus.matching import Hashes, Mask, contains, priority
+from accord.corpus.matching import Hashes, Mask, contains, distinct, priority
 
 _BLOCK = 1 << 20  # strings handled at once, so that memory does not grow with their number
 
@@ -33,7 +33,7 @@ class HashedCorpus:
 
     def strings(self, language: str) -> Hashes:
         """The distinct hashes of one side among the lines that are still in, sorted."""
-        return np.unique(self.sides[self.languages.index(language)][self.keep])
+        return distinct(self.sides[self.languages.index(language)][self.keep])
 
     def remove(self, language: str, strings: Hashes) -> None:
         """Take out every line with one of these (sorted) hashes on the given side."""
@@ -93,7 +93,7 @@ def make_disjoint(corpora: Sequence[HashedCorpus], zero_shot: ZeroShotPairs, see
             continue
         strings = [corpus.strings(pivot) for corpus in members]
         everything = np.sort(np.concatenate(strings))
-        shared = np.unique(everything[1:][everything[1:] == everything[:-1]])
+        shared = distinct(everything[1:][everything[1:] == everything[:-1]])
         del everything
         losers: list[list[Hashes]] = [[] for _ in members]
         for start in range(0, len(shared), _BLOCK):

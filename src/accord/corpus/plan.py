@@ -52,6 +52,11 @@ class Examples:
                 "the corpora hold no training examples",
                 fix="check the files of the corpora and how many lines the cleaning dropped",
             )
+        if len(self) >= 2**32:
+            raise AccordError(
+                f"{len(self):,} training examples are more than can be numbered (2^32)",
+                fix="give the corpora a `limit`",
+            )
         self.bucket_of = np.empty(len(self), dtype=np.uint8)
         self.longest = np.zeros(len(_LIMITS) + 1, dtype=np.int64)  # per bucket; 0: nothing in it
         self._fill_buckets(batch_tokens)

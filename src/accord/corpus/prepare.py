@@ -2,16 +2,16 @@
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import unicodedata
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import sentencepiece
 
-from accord.config import Experiment, pair_languages
+from accord.config import DATA_KEYS, Experiment, pair_languages
 from accord.corpus.building import Build
 from accord.corpus.readers import source_files
 from accord.corpus.store import (
@@ -19,7 +19,6 @@ from accord.corpus.store import (
     Stamp,
     Store,
     checksum,
-    read_manifest,
     read_stamps,
     stamp_of,
     write_stamps,
@@ -27,6 +26,7 @@ from accord.corpus.store import (
 from accord.errors import AccordError
 from accord.experiment_file import store_directory
 from accord.files import exclusive, sync_directory, writing_errors
+from accord.machine import cores
 from accord.progress import Progress, Silent
 
 
@@ -43,7 +43,7 @@ def prepare(
 ) -> Prepared:
     """Make the experiment's store, or find that it is up to date. One process at a time."""
     progress = progress or Silent()
-    workers = workers or len(os.sched_getaffinity(0))
+    workers = workers or cores()
     directory = store_directory(experiment)
     inputs = _input_files(experiment)
     with exclusive(directory, "accord prepare"):
@@ -56,6 +56,7 @@ def prepare(
         fingerprint = _fingerprint(experiment, sums)
         current = _up_to_date(directory, fingerprint)
         if current is not None:
+            write_stamps(directory, known)
             return Prepared(current, built=False)
         building = directory / ".building"
         shutil.rmtree(building, ignore_errors=True)  # what a killed process left behind
@@ -84,8 +85,10 @@ def _input_files(experiment: Experiment) -> dict[str, Path]:
 
 def _fingerprint(experiment: Experiment, sums: dict[str, str]) -> str:
     """Changes whenever the store would come out differently."""
-    settings = experiment.model_dump(mode="json", exclude={"name", "store"})
-    facts = [FORMAT, settings, sums, sentencepiece.__version__, unicodedata.unidata_version]
+    settings = experiment.model_dump(mode="json", include=set(DATA_KEYS))
+    guesser = version("py3langid") if experiment.cleaning.wrong_language else None
+    versions = [sentencepiece.__version__, unicodedata.unidata_version, guesser]
+    facts = [FORMAT, settings, sums, versions]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -100,7 +103,6 @@ def _up_to_date(directory: Path, fingerprint: str) -> Store | None:
 def _publish(store: Store, directory: Path, known: dict[str, tuple[Stamp, str]]) -> Store:
     """Make a finished and checked store the current one, and drop the one before."""
     name = store.manifest["data"]
-    before = _data_folder(directory)
     with writing_errors(directory):
         shutil.rmtree(directory / name, ignore_errors=True)
         store.data.replace(directory / name)
@@ -111,15 +113,13 @@ def _publish(store: Store, directory: Path, known: dict[str, tuple[Stamp, str]])
         write_stamps(directory, {path: seen for path, seen in known.items() if Path(path).exists()})
         (store.directory / "manifest.json").replace(directory / "manifest.json")
         sync_directory(directory)
-    if before and before != name:
-        shutil.rmtree(directory / before, ignore_errors=True)
+    _drop_older(directory, name)
     return Store(directory)
 
 
-def _data_folder(directory: Path) -> str | None:
-    try:
-        name = read_manifest(directory)["data"]
-    except (AccordError, LookupError):
-        return None
-    # Only what `prepare` itself named is ever deleted.
-    return name if re.fullmatch(r"[0-9a-f]{16}", str(name)) else None
+def _drop_older(directory: Path, current: str) -> None:
+    """Delete data folders that the manifest does not name: only what `prepare` itself made."""
+    for folder in directory.iterdir():
+        ours = re.fullmatch(r"[0-9a-f]{16}", folder.name) and (folder / "train").is_dir()
+        if ours and folder.name != current:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -75,8 +75,9 @@ class HeldOutSet:
 
     def lines(self, language: str) -> list[str]:
         """All sentences in one language."""
-        text = (self.directory / f"{self.name}.{language}.txt").read_text(encoding="utf-8")
-        return text.split("\n")[:-1]
+        # Not read_text(): a carriage return inside a line is not the end of it.
+        data = (self.directory / f"{self.name}.{language}.txt").read_bytes()
+        return data.decode("utf-8").split("\n")[:-1]
 
 
 class Store:

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from accord.config import Experiment, pair_languages
-from accord.corpus.matching import Hashes, contains, hash_lines
+from accord.corpus.matching import Hashes, contains, distinct, hash_lines
 from accord.corpus.overlap import HashedCorpus, Shared, ZeroShotPairs, shared_strings
 from accord.corpus.sentences import Sentences
 from accord.corpus.store import Store
@@ -29,7 +29,7 @@ def held_out_hashes(
     for language, lines in lines_of:
         found[language].append(hash_lines(lines, experiment.overlap.matching))
     empty = np.zeros(0, dtype=np.uint64)
-    return {language: np.unique(np.concatenate([empty, *h])) for language, h in found.items()}
+    return {language: distinct(np.concatenate([empty, *h])) for language, h in found.items()}
 
 
 def _texts(store: Store, sentences: Sentences, threads: int) -> Iterator[str]:
