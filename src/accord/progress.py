@@ -9,8 +9,11 @@ class Progress(Protocol):
     def start(self, what: str, total: int | None = None) -> None:
         """A new piece of work, of so many steps if that is known."""
 
-    def reach(self, done: int) -> None:
-        """So many steps of it are done."""
+    def reach(self, done: int, detail: str = "") -> None:
+        """So many steps of it are done; `detail` says more about how it is going."""
+
+    def note(self, text: str) -> None:
+        """Something worth knowing, said once."""
 
 
 class Silent:
@@ -19,5 +22,8 @@ class Silent:
     def start(self, what: str, total: int | None = None) -> None:
         """Nothing to show."""
 
-    def reach(self, done: int) -> None:
+    def reach(self, done: int, detail: str = "") -> None:
+        """Nothing to show."""
+
+    def note(self, text: str) -> None:
         """Nothing to show."""

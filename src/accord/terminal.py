@@ -24,12 +24,15 @@ class _Moving:
     def start(self, what: str, total: int | None = None) -> None:
         self.finish()
         self._done = 0
-        self._task = self._bars.add_task(what, total=total)
+        self._task = self._bars.add_task(what, total=total, detail="")
 
-    def reach(self, done: int) -> None:
+    def reach(self, done: int, detail: str = "") -> None:
         self._done = done
         if self._task is not None:
-            self._bars.update(self._task, completed=done)
+            self._bars.update(self._task, completed=done, detail=detail)
+
+    def note(self, text: str) -> None:
+        self._bars.console.print(text, highlight=False, markup=False)
 
     def finish(self) -> None:
         """Show the current piece of work as done."""
@@ -49,10 +52,13 @@ class _Lines:
         self._shown = time.monotonic()
         print(self._what, file=sys.stderr, flush=True)
 
-    def reach(self, done: int) -> None:
+    def reach(self, done: int, detail: str = "") -> None:
         if time.monotonic() - self._shown > 10:
             self._shown = time.monotonic()
-            print(f"{self._what}: {done:,}", file=sys.stderr, flush=True)
+            print(f"{self._what}: {done:,} {detail}".rstrip(), file=sys.stderr, flush=True)
+
+    def note(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -71,6 +77,7 @@ def shown_progress(quiet: bool) -> Iterator[Progress]:
             BarColumn(bar_width=24),
             TextColumn("{task.completed:>12,.0f}"),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[detail]}"),
         )
         with Progress(*columns, console=Console(stderr=True)) as bars:
             moving = _Moving(bars)

@@ -1,0 +1,1 @@
+"""Translation models behind one protocol: encode, teacher-forced decode, step."""

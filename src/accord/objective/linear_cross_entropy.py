@@ -1,0 +1,135 @@
+"""Softmax cross-entropy straight from hidden vectors, without ever holding all logits.
+
+With smoothing the wanted distribution is 1 - s on the gold token and s / (V - 1) on every other.
+Its entropy, which no model can get below, is subtracted: the smallest possible loss is 0.
+Positions whose target is PAD add nothing.
+
+Only the gold token and the normaliser need the matrix of logits. The rest is linear in them, and
+so is found from the sum of the weight's rows: the logits are read once, the softmax once.
+"""
+
+import math
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from accord.corpus.vocabulary import PAD
+from accord.model.protocol import compute_dtype
+
+
+def linear_cross_entropy(
+    hidden_ND: Tensor,
+    weight_VD: Tensor,
+    targets_N: Tensor,
+    *,
+    label_smoothing: float,
+    chunk: int,
+) -> tuple[Tensor, Tensor]:
+    """The summed smoothed loss, and the summed plain one without gradient.
+
+    Products are taken in the type of `hidden_ND` (or of autocast), the softmax at least in fp32.
+    Logits exist for `chunk` positions at a time; gradients are found in the forward pass.
+    """
+    losses = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        hidden_ND.to(compute_dtype(hidden_ND)),
+        weight_VD,
+        targets_N,
+        label_smoothing,
+        chunk,
+        torch.is_grad_enabled(),
+    )
+    return cast(tuple[Tensor, Tensor], losses)
+
+
+def smoothing_entropy(label_smoothing: float, vocabulary_size: int) -> float:
+    """The entropy of the smoothed distribution: the constant that is subtracted."""
+    if label_smoothing == 0:
+        return 0.0
+    gold, other = 1 - label_smoothing, label_smoothing / (vocabulary_size - 1)
+    return -gold * math.log(gold) - label_smoothing * math.log(other)
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden_ND: Tensor,
+        weight_VD: Tensor,
+        targets_N: Tensor,
+        smoothing: float,
+        chunk: int,
+        with_grad: bool,
+    ) -> tuple[Tensor, Tensor]:
+        size = weight_VD.shape[0]
+        exact = torch.promote_types(hidden_ND.dtype, torch.float32)
+        other = smoothing / (size - 1)
+        extra = 1 - smoothing - other  # what the gold token has more than any other
+        weight = weight_VD.to(hidden_ND.dtype)
+        total_D = weight.sum(dim=0, dtype=exact)
+        real_N = (targets_N != PAD).to(exact)
+        losses = hidden_ND.new_zeros(2, dtype=exact)
+        grads = _Gradients(hidden_ND, weight_VD, real_N) if with_grad else None
+        with torch.autocast(hidden_ND.device.type, enabled=False):
+            for start in range(0, len(hidden_ND), chunk):
+                rows = slice(start, start + chunk)
+                hidden, gold_N1 = hidden_ND[rows], targets_N[rows].long().unsqueeze(1)
+                logits_NV = _product(hidden, weight.t(), exact)
+                log_p_NV = torch.log_softmax(logits_NV, dim=1)
+                log_gold_N, real = log_p_NV.gather(1, gold_N1).squeeze(1), real_N[rows]
+                normaliser_N = logits_NV.gather(1, gold_N1).squeeze(1) - log_gold_N
+                log_p_sum_N = hidden.to(exact) @ total_D - size * normaliser_N
+                losses[0] -= torch.dot(extra * log_gold_N + other * log_p_sum_N, real)
+                losses[1] -= torch.dot(log_gold_N, real)
+                if grads:
+                    p_NV = _exp(log_p_NV, hidden.dtype)
+                    # The gold entry is a small difference: take it before any rounding.
+                    p_NV.scatter_(1, gold_N1, (log_gold_N.exp() - extra).to(p_NV).unsqueeze(1))
+                    grads.add(rows, weight, p_NV)
+            losses[0] -= real_N.sum() * smoothing_entropy(smoothing, size)
+            if grads:
+                ctx.save_for_backward(*grads.finish(total_D, other))
+        loss, nll = losses[0].clone(), losses[1].clone()
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        hidden_ND, weight_VD = ctx.saved_tensors
+        scale = grads[0]
+        return hidden_ND * scale.to(hidden_ND.dtype), weight_VD * scale, None, None, None, None
+
+
+class _Gradients:
+    """Gradients of the summed loss, chunk by chunk; padding is zeroed where that is cheap."""
+
+    def __init__(self, hidden_ND: Tensor, weight_VD: Tensor, real_N: Tensor) -> None:
+        self.real_N1 = real_N.to(hidden_ND.dtype).unsqueeze(1)
+        self.inputs_ND = hidden_ND * self.real_N1
+        self.hidden_ND = torch.empty_like(hidden_ND)
+        self.weight_VD = torch.zeros_like(weight_VD, dtype=real_N.dtype)
+
+    def add(self, rows: slice, weight: Tensor, grad_NV: Tensor) -> None:
+        """Add the part that goes through the chunk's softmax and gold tokens."""
+        torch.mm(grad_NV, weight, out=self.hidden_ND[rows])
+        self.weight_VD += _product(grad_NV.t(), self.inputs_ND[rows], self.weight_VD.dtype)
+
+    def finish(self, total_D: Tensor, other: float) -> tuple[Tensor, Tensor]:
+        """Add the part of the evenly spread mass, which is the same in every row and column."""
+        self.hidden_ND -= (other * total_D).to(self.hidden_ND)
+        self.weight_VD -= other * self.inputs_ND.sum(dim=0, dtype=total_D.dtype)
+        return self.hidden_ND.mul_(self.real_N1), self.weight_VD
+
+
+def _product(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
+    """A matrix product whose sums, kept in fp32 by the hardware, are not rounded again."""
+    if left.is_cuda and left.dtype != dtype:
+        return torch.mm(left, right, out_dtype=dtype)
+    return torch.mm(left, right).to(dtype)
+
+
+def _exp(log_p: Tensor, dtype: torch.dtype) -> Tensor:
+    """The exponential, rounded to `dtype` in the same pass over the matrix."""
+    if log_p.dtype == dtype:
+        return log_p.exp_()
+    return torch.exp(log_p, out=torch.empty_like(log_p, dtype=dtype))

@@ -1,0 +1,1 @@
+"""From objective to run directory: optimisers, schedules, checkpoints, the loop."""

@@ -1,0 +1,37 @@
+"""All gradients in one buffer: zeroed, exchanged between processes and measured in one go."""
+
+import torch
+import torch.distributed
+from torch import Tensor, nn
+
+
+class FlatGradients:
+    """Every trainable parameter's `.grad` is a view into one tensor that never moves.
+
+    That a gradient stays where it is lets CUDA graphs add to it; that all lie together makes the
+    exchange between processes a single sum. (DistributedDataParallel would overlap the exchange
+    with the backward pass, but follows hooks that a CUDA graph does not run.)
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        total = sum(p.numel() for p in self.parameters)
+        first = self.parameters[0]
+        self.flat = torch.zeros(total, dtype=first.dtype, device=first.device)
+        parts = torch.split_with_sizes(self.flat, [p.numel() for p in self.parameters])
+        for parameter, part in zip(self.parameters, parts, strict=True):
+            parameter.grad = part.view_as(parameter)
+
+    def zero(self) -> None:
+        """Forget the update before."""
+        self.flat.zero_()
+
+    def exchange(self) -> None:
+        """Add up the gradients of all processes."""
+        torch.distributed.all_reduce(self.flat)
+
+    def scale_and_clip(self, scale: float, limit: float) -> Tensor:
+        """Scale, then shorten to the norm `limit` where longer; returns the norm before that."""
+        norm: Tensor = torch.linalg.vector_norm(self.flat) * scale
+        self.flat.mul_((limit / (norm + 1e-6)).clamp_(max=1.0) * scale)
+        return norm

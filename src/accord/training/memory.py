@@ -1,0 +1,63 @@
+"""Does the largest batch fit? Found out before training, not in the middle of the night."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from accord.corpus.batches import Batch
+from accord.errors import AccordError
+from accord.model.tensors import TensorBatch
+
+_MOST_PARTS = 256
+
+
+def parts_that_fit(
+    try_batch: Callable[[TensorBatch], object],
+    shapes: Sequence[tuple[int, int]],
+    vocabulary_size: int,
+    parts: int,
+) -> int:
+    """Into how many parts an update must be split so that its largest batches fit into memory.
+
+    Tried are the batch with the most tokens and the one with the longest rows; an attempt computes
+    losses and gradients in full.
+    """
+    largest = {max(shapes, key=lambda shape: shape[0] * shape[1]), shapes[-1]}
+    while True:
+        try:
+            for rows, length in sorted(largest, reverse=True):
+                try_batch(synthetic_batch(-(-rows // parts), length, vocabulary_size))
+            return parts
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            parts *= 2
+        if parts > _MOST_PARTS:
+            raise AccordError(
+                "not even a single row of the longest batch fits into memory",
+                where="training.batch_tokens",
+                fix="lower cleaning.max_subwords or model.units, or use a larger device",
+            )
+
+
+def synthetic_batch(rows: int, length: int, vocabulary_size: int) -> TensorBatch:
+    """A full batch of this shape; its tokens mean nothing."""
+    generator = np.random.default_rng(0)
+    tokens = generator.integers(vocabulary_size // 2, vocabulary_size, (rows, length))
+    lengths = np.full(rows, length)
+    none = np.zeros(rows, dtype=np.int16)
+    batch = Batch(
+        tokens.astype(np.int32),
+        lengths,
+        tokens.astype(np.int32),
+        lengths,
+        none,
+        none,
+        none,
+        lengths,
+        update_rows=rows,
+        update_target_tokens=rows * length,
+    )
+    if torch.cuda.is_available():
+        return TensorBatch.of_shape(batch, rows, length)
+    return TensorBatch.from_numpy(batch)

@@ -1,0 +1,30 @@
+"""The two optimisers: Adafactor, as in the paper, and Adam with warm-up, the practical choice."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from accord.training.adafactor import Adafactor
+
+OptimizerKind = Literal["adafactor", "adam"]
+
+
+def build_optimizer(
+    kind: OptimizerKind, model: nn.Module, *, learning_rate: float = 0.01
+) -> torch.optim.Optimizer:
+    """An optimiser over the trainable parameters; a schedule sets its rate before every step."""
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if kind == "adafactor":
+        return Adafactor(trainable, learning_rate)
+    fused = all(parameter.is_cuda for parameter in trainable)
+    return torch.optim.Adam(trainable, lr=learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=fused)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Use this rate from the next step on."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate

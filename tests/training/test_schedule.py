@@ -1,0 +1,36 @@
+import pytest
+
+from accord.training.schedule import learning_rate
+
+
+@pytest.mark.parametrize(
+    ("step", "rate"),
+    [
+        (1, 0.01),
+        (10_000, 0.01),
+        (20_000, 0.0070711),
+        (40_000, 0.005),
+        (100_000, 0.0031623),
+        (200_000, 0.0022361),
+        (500_000, 0.0014142),
+    ],
+)
+def test_paper_values(step: int, rate: float) -> None:
+    assert learning_rate(step) == pytest.approx(rate, abs=5e-8)
+
+
+def test_inverse_sqrt_rises_to_its_peak_and_falls() -> None:
+    def rate(step: int) -> float:
+        return learning_rate(step, "inverse-sqrt", peak=0.002, warmup=400)
+
+    assert rate(1) == pytest.approx(0.002 / 400)
+    assert rate(200) == pytest.approx(0.001)
+    assert rate(400) == pytest.approx(0.002)
+    assert rate(1600) == pytest.approx(0.001)
+    assert max(range(1, 2000), key=rate) == 400
+
+
+def test_constant_and_no_warmup() -> None:
+    assert learning_rate(77, "constant", peak=0.3) == 0.3
+    assert learning_rate(1, "inverse-sqrt", peak=0.3, warmup=0) == 0.3
+    assert learning_rate(4, "paper", peak=0.3, warmup=0) == pytest.approx(0.15)
