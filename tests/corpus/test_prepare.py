@@ -255,10 +255,10 @@ def test_the_same_bytes_for_any_hash_seed_and_number_of_workers(toy):
 
 def test_held_out_sets_are_kept_as_text(toy):
     store = prepare(load(toy)).store
-    sources, references = store.held_out_pair("test", "de", "fr")
+    sources, references = store.held_out.pair("test", "de", "fr")
     assert sources == [sentence(i, "de") for i in range(1100, 1120)]
     assert references == [sentence(i, "fr") for i in range(1100, 1120)]
-    assert store.held_out_pair("test", "de", "xx") == ([], [])
+    assert store.held_out.pair("test", "de", "xx") == ([], [])
 
 
 # --- what goes wrong -------------------------------------------------------------------------

@@ -82,5 +82,5 @@ def test_a_carriage_return_inside_a_line_is_no_line_break(toy):
     path = toy.parent / "dev.de"
     path.write_bytes(path.read_bytes().replace(b" ", b" \r ", 1))
     store = prepare(load(toy, ["cleaning.control_characters=false"])).store
-    sources, references = store.held_out_pair("dev", "de", "en")
+    sources, references = store.held_out.pair("dev", "de", "en")
     assert len(sources) == len(references) == 20

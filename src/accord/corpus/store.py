@@ -80,6 +80,28 @@ class HeldOutSet:
         return data.decode("utf-8").split("\n")[:-1]
 
 
+@dataclass(frozen=True)
+class HeldOutSets:
+    """All dev and test sets, as the manifest lists them, below a directory."""
+
+    entries: dict[str, list[dict[str, Any]]]
+    directory: Path
+
+    def sets(self, split: str) -> list[HeldOutSet]:
+        """The sets of `dev` or `test`."""
+        return [
+            HeldOutSet(entry["name"], tuple(entry["languages"]), self.directory / split)
+            for entry in self.entries.get(split, [])
+        ]
+
+    def pair(self, split: str, source: str, target: str) -> tuple[list[str], list[str]]:
+        """Sentences and their references for one direction; empty where there is no set."""
+        for item in self.sets(split):
+            if source in item.languages and target in item.languages:
+                return item.lines(source), item.lines(target)
+        return [], []
+
+
 class Store:
     """A store opened for reading: instant whatever its size, everything memory-mapped."""
 
@@ -132,19 +154,10 @@ class Store:
         directions = tuple((source, target) for source, target in entry["directions"])
         return ParallelCorpus((first, second), (sides[0], sides[1]), directions)
 
-    def held_out(self, split: str) -> list[HeldOutSet]:
-        """The sets of `dev` or `test`."""
-        return [
-            HeldOutSet(entry["name"], tuple(entry["languages"]), self.data / split)
-            for entry in self.manifest["held_out"].get(split, [])
-        ]
-
-    def held_out_pair(self, split: str, source: str, target: str) -> tuple[list[str], list[str]]:
-        """Sentences and their references for one direction; empty where there is no set."""
-        for item in self.held_out(split):
-            if source in item.languages and target in item.languages:
-                return item.lines(source), item.lines(target)
-        return [], []
+    @property
+    def held_out(self) -> "HeldOutSets":
+        """The dev and test sentences."""
+        return HeldOutSets(self.manifest["held_out"], self.data)
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def verify(store: Store, experiment: Experiment, threads: int, progress: Progres
     lines_of = (
         (language, item.lines(language))
         for split in ("dev", "test")
-        for item in store.held_out(split)
+        for item in store.held_out.sets(split)
         for language in item.languages
     )
     held_out = held_out_hashes(lines_of, experiment)

@@ -3,6 +3,7 @@
     experiment.yaml    every key in force        environment.json   versions, commit, hardware
     manifest.json      the data's own account    vocabulary.model   subwords and tags
     checkpoints/       see checkpoint.py         metrics.jsonl      one JSON object a line
+    held_out/          dev and test sentences    token_counts.npz   per language, in training
     tensorboard/       where it is installed
 
 Every later command takes this directory and nothing else.
@@ -17,11 +18,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 import accord
 from accord.config import DATA_KEYS, Experiment
-from accord.corpus.store import Store
+from accord.corpus.store import HeldOutSets, Store, read_manifest
+from accord.corpus.vocabulary import Vocabulary
 from accord.errors import AccordError
 from accord.experiment_file import dump, load
 from accord.files import atomic_write, sync_directory, writing_errors
@@ -47,6 +51,22 @@ class RunDirectory:
             )
         return load(file)
 
+    @property
+    def held_out(self) -> HeldOutSets:
+        """The dev and test sentences, kept here so that a run can be moved without its store."""
+        manifest = read_manifest(self.path)
+        return HeldOutSets(manifest["held_out"], self.path / "held_out")
+
+    def vocabulary(self) -> Vocabulary:
+        """Subwords and tags."""
+        return Vocabulary.load(self.path / "vocabulary.model", self.experiment().languages)
+
+    def token_counts(self, language: str) -> npt.NDArray[np.int64]:
+        """How often each entry of the vocabulary occurs in the training text of a language."""
+        with np.load(self.path / "token_counts.npz") as counts:
+            found: npt.NDArray[np.int64] = counts[language]
+        return found
+
     def begin(self, experiment: Experiment, store: Store, accept_changes: bool) -> None:
         """Write what identifies the run, or compare with what is there."""
         file = self.path / "experiment.yaml"
@@ -63,11 +83,28 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(store.directory / "manifest.json", self.path / "manifest.json")
             shutil.copyfile(store.data / "vocabulary.model", self.path / "vocabulary.model")
+            for split in ("dev", "test"):
+                if (store.data / split).is_dir():
+                    shutil.copytree(
+                        store.data / split, self.path / "held_out" / split, dirs_exist_ok=True
+                    )
+        with atomic_write(self.path / "token_counts.npz", "wb") as out:
+            np.savez_compressed(out, **token_counts(store))  # type: ignore[arg-type]
         with atomic_write(self.path / "environment.json") as out:
             json.dump(environment(), out, indent=1)
         with atomic_write(file) as out:
             out.write(text)
         sync_directory(self.path)
+
+
+def token_counts(store: Store) -> dict[str, npt.NDArray[np.int64]]:
+    """Occurrences of every entry of the vocabulary, by language."""
+    size = len(store.vocabulary)
+    counts = {language: np.zeros(size, dtype=np.int64) for language in store.languages}
+    for corpus in store.corpora:
+        for language, side in zip(corpus.languages, corpus.sides, strict=True):
+            counts[language] += np.bincount(side.ids, minlength=size)
+    return counts
 
 
 def _difference(before: str, after: str) -> str:

@@ -56,7 +56,7 @@ class Validator:
         wanted = graph.directions if self.settings.directions == "all" else ()
         self.sets: list[tuple[Direction, str, list[str], list[str]]] = []
         for direction in wanted or graph.supervised_directions:
-            sources, references = store.held_out_pair("dev", *direction)
+            sources, references = store.held_out.pair("dev", *direction)
             if sources:
                 kind = "supervised" if graph.is_supervised(*direction) else "zero-shot"
                 self.sets.append((direction, kind, sources, references))
