@@ -19,6 +19,7 @@ SHORTHANDS = (
     ("dev", 'dev: "dev.{lang}"', 'dev: {path: "dev.{lang}"}'),
     ("dev", "dev: [{pair: en-de, path: dev.tsv}]", "dev: {sets: [{pair: en-de, path: dev.tsv}]}"),
     ("overlap", "overlap: keep", "overlap: {mode: keep}"),
+    ("training.optimizer", "optimizer: adam", "optimizer: {kind: adam}"),
 )
 _WITH_SHORTHAND = {key for key, _, _ in SHORTHANDS} | {"test"}
 
