@@ -59,7 +59,10 @@ def test_a_shorthand_means_its_long_form(key, short, long):
         data = {"name": "x", "languages": ["en", "de"]}
         if key.startswith("corpora."):
             return Experiment(**data, corpora=[{"pair": "en-de", **yaml.safe_load(text)}])
-        return Experiment(**data, corpora=[{"pair": "en-de", "train": "t"}], **yaml.safe_load(text))
+        inside = yaml.safe_load(text)
+        for section in reversed(key.split(".")[:-1]):
+            inside = {section: inside}
+        return Experiment(**data, corpora=[{"pair": "en-de", "train": "t"}], **inside)
 
     assert experiment(short) == experiment(long)
 
