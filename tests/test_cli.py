@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = ("config", "graph", "prepare", "builtin", "demo")
+COMMANDS = ("config", "graph", "prepare", "builtin", "demo", "train", "average")
 
 
 def accord(*arguments, cwd=None, code=0, **variables):
@@ -136,7 +136,16 @@ def test_every_command_of_the_readme_works(tmp_path):
     assert len(commands) >= 4
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     for command in commands:
-        accord(*command.split(), cwd=tmp_path)
+        # Training is shown in full and tried with a few steps.
+        few = ["--set", "training.steps=3"] if command.startswith("train") else []
+        accord(*command.split(), *few, cwd=tmp_path)
+
+
+def test_the_tour(tmp_path):
+    """`make demo`, with little training."""
+    run = accord("demo", "--set", "training.steps=3", cwd=tmp_path)
+    for part in ("Every line accounted for", "de → en → es, fr", "3 steps done"):
+        assert part in run.stdout + run.stderr
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda p: p.stem)

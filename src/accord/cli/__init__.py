@@ -1,0 +1,92 @@
+"""The command `accord`: parse, call, print. Results go to stdout, progress and logs to stderr.
+
+Everything heavy is imported inside the commands, so that `accord --help` answers at once.
+"""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from accord import __version__
+from accord.cli import data, tour, training
+from accord.errors import AccordError
+
+app = typer.Typer(
+    name="accord",
+    help="One translation model for all directions, also those without data.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run the command line: 0 done, 1 failed, 2 wrong usage, 130 or 143 interrupted."""
+    import signal
+    import warnings
+
+    from accord.errors import AccordWarning
+
+    # Both are to clean up on their way out; KeyboardInterrupt would be taken over by typer.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    warnings.showwarning = _show_warning
+    warnings.simplefilter("always", AccordWarning)
+    try:
+        app()
+    except AccordError as error:
+        typer.echo(f"accord: {error}", err=True)
+        sys.exit(1)
+    except _InterruptedError as interrupt:
+        typer.echo("accord: interrupted; nothing was half-written", err=True)
+        sys.exit(128 + interrupt.number)
+    except BrokenPipeError:
+        # The reader of our output (head, less) has gone; so do we, without a complaint at exit.
+        sys.stdout = None
+        sys.exit(141)
+
+
+class _InterruptedError(BaseException):
+    """Ctrl-C or SIGTERM."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _interrupt(number: int, _: Any) -> None:
+    raise _InterruptedError(number)
+
+
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    typer.echo(f"accord: note: {message}", err=True)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"accord {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """One translation model for all directions, also those without data."""
+
+
+# The order in which --help lists them: that of the work.
+for _command in (
+    tour.demo,
+    data.config,
+    data.graph,
+    data.builtin,
+    data.prepare,
+    training.train,
+    training.average,
+):
+    app.command()(_command)
