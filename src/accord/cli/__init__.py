@@ -3,13 +3,16 @@
 Everything heavy is imported inside the commands, so that `accord --help` answers at once.
 """
 
+import errno
+import io
+import signal
 import sys
 from typing import Annotated, Any
 
 import typer
 
 from accord import __version__
-from accord.cli import data, tour, training
+from accord.cli import data, tour, training, translation
 from accord.errors import AccordError
 
 app = typer.Typer(
@@ -23,20 +26,29 @@ app = typer.Typer(
 )
 
 
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+
+
 def main() -> None:
     """Run the command line: 0 done, 1 failed, 2 wrong usage, 130 or 143 interrupted."""
-    import signal
     import warnings
 
     from accord.errors import AccordWarning
 
     # Both are to clean up on their way out; KeyboardInterrupt would be taken over by typer.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _INTERRUPTS:
         signal.signal(number, _interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character shows another one instead.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     warnings.showwarning = _show_warning
     warnings.simplefilter("always", AccordWarning)
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except AccordError as error:
         typer.echo(f"accord: {error}", err=True)
         sys.exit(1)
@@ -47,6 +59,12 @@ def main() -> None:
         # The reader of our output (head, less) has gone; so do we, without a complaint at exit.
         sys.stdout = None
         sys.exit(141)
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+            raise
+        sys.stdout = None
+        typer.echo(f"accord: the output cannot be written: {error.strerror}", err=True)
+        sys.exit(1)
 
 
 class _InterruptedError(BaseException):
@@ -57,6 +75,8 @@ class _InterruptedError(BaseException):
 
 
 def _interrupt(number: int, _: Any) -> None:
+    for one in _INTERRUPTS:  # A second one must not break into the clearing up.
+        signal.signal(one, signal.SIG_IGN)
     raise _InterruptedError(number)
 
 
@@ -88,5 +108,7 @@ for _command in (
     data.prepare,
     training.train,
     training.average,
+    translation.translate,
+    translation.evaluate,
 ):
     app.command()(_command)

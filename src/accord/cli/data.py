@@ -43,8 +43,12 @@ def graph(
 
     from accord import drawing
     from accord.experiment_file import load
-    from accord.files import atomic_write
+    from accord.files import atomic_write, check_writable
 
+    if svg is not None:
+        if svg.suffix.lower() != ".svg":
+            raise typer.BadParameter(f"{svg} should end in .svg", param_hint="--svg")
+        check_writable(svg)
     found = load(experiment, overrides or ()).graph
     if as_json:
         typer.echo(json.dumps(found.facts(), indent=2))
@@ -60,7 +64,8 @@ def prepare(
     experiment: ExperimentFile,
     overrides: Overrides = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes and threads; by default all cores.")
+        int | None,
+        typer.Option(min=1, max=256, help="Processes and threads; by default all cores."),
     ] = None,
     json_file: Annotated[
         Path | None,
@@ -74,9 +79,11 @@ def prepare(
     from accord.corpus.prepare import prepare as run
     from accord.corpus.statistics import statistics, tables
     from accord.experiment_file import load
-    from accord.files import atomic_write
+    from accord.files import atomic_write, check_writable
     from accord.terminal import shown_progress
 
+    if json_file is not None and str(json_file) != "-":
+        check_writable(json_file)
     settings = load(experiment, overrides or ())
     with shown_progress(quiet) as progress:
         result = run(settings, workers=workers, progress=progress)
@@ -108,6 +115,9 @@ def builtin(
         str | None, typer.Option(help="Kinds of phrases, separated by commas; all by default.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other lines.")] = 1,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite files that have other contents.")
+    ] = False,
 ) -> None:
     """Write the built-in corpus: numbers, dates, times, money and measures in nine languages."""
     from accord.corpus import builtin as made
@@ -126,5 +136,5 @@ def builtin(
         held_out=held_out,
         kinds=[kind.strip() for kind in kinds.split(",")] if kinds else KINDS,
     )
-    paths = made.write(corpus, directory)
+    paths = made.write(corpus, directory, force=force)
     typer.echo(f"{directory}: {len(paths)} files, {lines:,} lines a corpus", err=True)

@@ -1,7 +1,5 @@
 """The two recurrent encoders: independent stacks, and one bidirectional layer below others."""
 
-from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache
 from typing import Protocol, cast
 
 import torch
@@ -38,12 +36,8 @@ class TwinEncoder(nn.Module):
         self, tokens_SBD: Tensor, rows: Rows, rate: float
     ) -> tuple[Tensor, list[CellState]]:
         """Memory [S, B, 2 D] and the states, forward and backward in turn."""
-        with _beside(tokens_SBD.device):
-            right_SBD, right_states = _read_stack(
-                self.backwards, rows.reverse(tokens_SBD), rows, rate
-            )
         left_SBD, left_states = _read_stack(self.forwards, tokens_SBD, rows, rate)
-        _join(tokens_SBD.device)
+        right_SBD, right_states = _read_stack(self.backwards, rows.reverse(tokens_SBD), rows, rate)
         pairs = zip(left_states, right_states, strict=True)
         memory_SBE = torch.cat([left_SBD, rows.reverse(right_SBD)], dim=-1)
         return memory_SBE, [state for pair in pairs for state in pair]
@@ -72,29 +66,6 @@ class StackedEncoder(nn.Module):
         joined_SBE = torch.cat([left_SBD, rows.reverse(right_SBD)], dim=-1)
         top_SBD, states = _read_stack(self.uppers, joined_SBE, rows, rate)
         return top_SBD, [state, *states]
-
-
-@lru_cache
-def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-
-
-def _beside(device: torch.device) -> AbstractContextManager[object]:
-    """On CUDA, work inside runs on a second stream: a stack alone leaves most of a GPU idle.
-
-    The backward pass follows by itself, since autograd uses the streams of the forward pass.
-    """
-    if device.type != "cuda":
-        return nullcontext()
-    side = _side_stream(device)
-    side.wait_stream(torch.cuda.current_stream(device))
-    return torch.cuda.stream(side)
-
-
-def _join(device: torch.device) -> None:
-    """Go on only when the work beside is done."""
-    if device.type == "cuda":
-        torch.cuda.current_stream(device).wait_stream(_side_stream(device))
 
 
 def _read_stack(

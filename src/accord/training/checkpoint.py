@@ -7,24 +7,30 @@
 Random numbers need no saving: each step draws its own from (seed, step, rank).
 """
 
+import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
+from accord.corpus.store import sealed
 from accord.errors import AccordError
 from accord.files import atomic_write, sha256_of, sync_directory, writing_errors
 
+FORMAT = 1
 _NAME = re.compile(r"step-(\d{8,})")
+_OLDER = "take an older checkpoint, or train again"
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,14 @@ class Checkpoint:
 
     def load_model(self, model: nn.Module) -> None:
         """Put the weights into a model."""
-        model.load_state_dict(load_file(self.path / "model.safetensors"))
+        try:
+            model.load_state_dict(load_file(self.path / "model.safetensors"))
+        except RuntimeError as error:
+            raise AccordError(
+                f"the weights are not those of this model: {error}",
+                where=str(self.path),
+                fix="use the experiment file that the run was made by",
+            ) from None
 
     def load_optimizer(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         """Put the optimiser's memory back."""
@@ -67,7 +80,7 @@ class Checkpoints:
         if not self.directory.is_dir():
             return []
         found = [p for p in self.directory.iterdir() if _NAME.fullmatch(p.name)]
-        return sorted(found, key=lambda path: int(path.name.split("-")[1]))
+        return sorted(found, key=_step)
 
     def save(
         self,
@@ -76,66 +89,116 @@ class Checkpoints:
         optimizer: torch.optim.Optimizer,
         state: Mapping[str, Any],
     ) -> Path:
-        """Write a checkpoint under a temporary name, then give it its own."""
+        """Write a checkpoint; it is either there as a whole or not at all."""
         path = self.directory / f"step-{step:08d}"
-        temporary = self.directory / f".{path.name}.{os.getpid()}"
-        with writing_errors(path):
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir(parents=True)
-            try:
-                save_file(_plain(model.state_dict()), temporary / "model.safetensors")
-                save_file(_optimizer_tensors(model, optimizer), temporary / "optimizer.safetensors")
-                _seal(temporary, {"step": step, **state})
-                shutil.rmtree(path, ignore_errors=True)
-                temporary.replace(path)
-                sync_directory(self.directory)
-            finally:
-                shutil.rmtree(temporary, ignore_errors=True)
+        with _published(path) as folder:
+            sums = {
+                "model.safetensors": _write(folder / "model.safetensors", model.state_dict()),
+                "optimizer.safetensors": _write(
+                    folder / "optimizer.safetensors", _optimizer_tensors(model, optimizer)
+                ),
+            }
+            _seal(folder, {"step": step, **state, "files": sums})
         return path
 
     def newest(self) -> tuple[Checkpoint | None, list[str]]:
-        """The newest checkpoint that is whole, and what is wrong with newer ones."""
+        """The newest checkpoint that is whole, and what is wrong with newer ones.
+
+        There is none before the first save only: a run whose checkpoints are all damaged is an
+        error, since beginning it anew would throw away what may yet be rescued.
+        """
         problems: list[str] = []
         for path in reversed(self.paths()):
             try:
                 return open_checkpoint(path), problems
             except AccordError as error:
-                problems.append(str(error))
-        return None, problems
+                problems.append(f"{path}: {error.what}")
+        if problems:
+            raise AccordError(
+                "no checkpoint can be read:\n" + "\n".join(problems),
+                where=str(self.directory),
+                fix="restore one from a backup, or delete the run directory to begin anew",
+            )
+        return None, []
+
+    def set_aside(self, after: int) -> None:
+        """Rename the checkpoints after a step: damaged ones must not count as the newest."""
+        for path in self.paths():
+            if _step(path) > after:
+                aside = path.with_name(f"{path.name}.damaged")
+                with writing_errors(path):
+                    shutil.rmtree(aside, ignore_errors=True)
+                    path.rename(aside)
 
     def prune(self, keep: int, best: int | None) -> None:
         """Delete all but the newest `keep` and the best."""
-        for path in self.paths()[:-keep]:
-            if best is None or path.name != f"step-{best:08d}":
-                shutil.rmtree(path, ignore_errors=True)
-        for left in self.directory.glob(".step-*"):  # what a killed process left behind
+        with writing_errors(self.directory):
+            for path in self.paths()[:-keep]:
+                if _step(path) != best:  # renamed first, so that nobody meets half a checkpoint
+                    path.rename(path.with_name(f".{path.name}.old"))
+        for left in self.directory.glob(".step-*"):  # also what a killed process left behind
             shutil.rmtree(left, ignore_errors=True)
+
+
+def _step(path: Path) -> int:
+    return int(path.name.split("-")[1])
 
 
 def open_checkpoint(path: Path) -> Checkpoint:
     """A checkpoint, if all its files are as they were written."""
-    fix = "take an older checkpoint, or train again"
     try:
         state = json.loads((path / "state.json").read_text(encoding="utf-8"))
-        sums = dict(state["files"])
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise AccordError(f"damaged checkpoint: {error}", where=str(path), fix=fix) from error
-    for name, sha in sums.items():
+        whole = state["seal"] == sealed(state)["seal"]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _damaged(path, f"state.json cannot be read ({error})") from error
+    if not whole:
+        raise _damaged(path, "state.json is not what was written")
+    if state["format"] != FORMAT:
+        raise AccordError(
+            f"a checkpoint of format {state['format']}, not {FORMAT}",
+            where=str(path),
+            fix="use the version of accord that wrote it",
+        )
+    for name, sha in state["files"].items():
         if not (path / name).is_file() or sha256_of(path / name) != sha:
-            raise AccordError(
-                f"damaged checkpoint: {name} is not what was written", where=str(path), fix=fix
-            )
+            raise _damaged(path, f"{name} is not what was written")
     return Checkpoint(path, state)
 
 
-def _seal(path: Path, state: Mapping[str, Any]) -> None:
-    sums = {}
-    for file in sorted(path.glob("*.safetensors")):
-        with file.open("rb") as opened:
-            os.fsync(opened.fileno())
-        sums[file.name] = sha256_of(file)
-    with atomic_write(path / "state.json") as out:
-        json.dump({**state, "files": sums}, out, indent=1)
+def _damaged(path: Path, what: str) -> AccordError:
+    return AccordError(f"damaged checkpoint: {what}", where=str(path), fix=_OLDER)
+
+
+@contextmanager
+def _published(path: Path) -> Iterator[Path]:
+    """A folder under a temporary name that gets its own name when all of it is on disk."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with writing_errors(path):
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        try:
+            yield temporary
+            shutil.rmtree(path, ignore_errors=True)
+            temporary.replace(path)
+            sync_directory(path.parent)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write(file: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Write tensors and return the checksum of what should now be on disk."""
+    # Not save_file(): of a full disk it tells in an error of its own kind, without a number.
+    data = serialised(_plain(tensors))
+    with file.open("wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+    return hashlib.sha256(data).hexdigest()
+
+
+def _seal(folder: Path, state: Mapping[str, Any]) -> None:
+    with atomic_write(folder / "state.json") as out:
+        json.dump(sealed({"format": FORMAT, **state}), out, indent=1)
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -164,13 +227,8 @@ def average(checkpoints: Sequence[Path], target: Path) -> None:
             for name in file.keys():  # noqa: SIM118 (not a mapping)
                 value = file.get_tensor(name).double()
                 total[name] = total[name].add_(value) if name in total else value
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    with writing_errors(target):
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        mean = {name: (value / len(opened)).float() for name, value in total.items()}
-        save_file(mean, temporary / "model.safetensors")
-        _seal(temporary, {"step": opened[-1].step, "average_of": [c.step for c in opened]})
-        shutil.rmtree(target, ignore_errors=True)
-        temporary.replace(target)
-        sync_directory(target.parent)
+    mean = {name: (value / len(opened)).float() for name, value in total.items()}
+    with _published(target) as folder:
+        sums = {"model.safetensors": _write(folder / "model.safetensors", mean)}
+        steps = [checkpoint.step for checkpoint in opened]
+        _seal(folder, {"step": steps[-1], "average_of": steps, "files": sums})

@@ -4,10 +4,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
+
+from accord.errors import AccordError
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class World:
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over all processes; all of them must ask."""
         if self.size > 1:
-            dist.all_reduce(tensor)
+            add_up(tensor)
         return tensor
 
     def share(self, text: str) -> str:
@@ -40,8 +44,46 @@ class World:
         if self.size == 1:
             return text
         box: list[str] = [text]
-        dist.broadcast_object_list(box, src=0, device=self.device)
+        with _lost_processes():
+            dist.broadcast_object_list(box, src=0, device=self.device)
         return box[0]
+
+
+def add_up(tensor: Tensor) -> None:
+    """Replace a tensor by its sum over all processes."""
+    with _lost_processes():
+        dist.all_reduce(tensor)
+
+
+@contextmanager
+def _lost_processes() -> Iterator[None]:
+    """Say in a sentence what happened, so that the cause is not buried under a traceback."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise AccordError(
+            f"lost touch with another process: {error}",
+            fix="its own message says why it ended; the same command resumes the run",
+        ) from error
+
+
+def processes_here() -> int:
+    """How many of the processes share this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+
+
+def _store(size: int) -> Any:
+    """Where the processes find each other.
+
+    torchrun keeps this store when it restarts them, and with it the addresses of the dead, on
+    which the restarted would wait. On one machine the count of restarts tells the two apart;
+    machines do not agree on that count, and need TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 instead.
+    """
+    store = next(rendezvous("env://"))[0]
+    if processes_here() < size:
+        return store
+    restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return dist.PrefixStore(restarts, store)  # type: ignore[attr-defined]
 
 
 @contextmanager
@@ -55,8 +97,9 @@ def joined_world() -> Iterator[World]:
     if size == 1:
         yield World(rank, size, device)
         return
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    try:
-        yield World(rank, size, device)
-    finally:
-        dist.destroy_process_group()
+    dist.init_process_group(
+        "nccl" if device.type == "cuda" else "gloo", store=_store(size), rank=rank, world_size=size
+    )
+    yield World(rank, size, device)
+    # Not after an error: the others may be waiting for this process, and parting waits for them.
+    dist.destroy_process_group()

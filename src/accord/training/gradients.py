@@ -1,8 +1,9 @@
 """All gradients in one buffer: zeroed, exchanged between processes and measured in one go."""
 
 import torch
-import torch.distributed
 from torch import Tensor, nn
+
+from accord.training.distributed import add_up
 
 
 class FlatGradients:
@@ -26,9 +27,13 @@ class FlatGradients:
         """Forget the update before."""
         self.flat.zero_()
 
+    def spoil(self, losses: Tensor) -> None:
+        """Make the gradient not finite if a loss is not, so that every process will know of it."""
+        self.flat[:1].add_(losses.sum() * 0)
+
     def exchange(self) -> None:
         """Add up the gradients of all processes."""
-        torch.distributed.all_reduce(self.flat)
+        add_up(self.flat)
 
     def scale_and_clip(self, scale: float, limit: float) -> Tensor:
         """Scale, then shorten to the norm `limit` where longer; returns the norm before that."""

@@ -9,8 +9,6 @@ from accord.corpus.batches import Batch
 from accord.errors import AccordError
 from accord.model.tensors import TensorBatch
 
-_MOST_PARTS = 256
-
 
 def parts_that_fit(
     try_batch: Callable[[TensorBatch], object],
@@ -24,20 +22,22 @@ def parts_that_fit(
     losses and gradients in full.
     """
     largest = {max(shapes, key=lambda shape: shape[0] * shape[1]), shapes[-1]}
+    most = max(rows for rows, _ in largest)
     while True:
         try:
             for rows, length in sorted(largest, reverse=True):
                 try_batch(synthetic_batch(-(-rows // parts), length, vocabulary_size))
             return parts
         except torch.OutOfMemoryError:
-            torch.cuda.empty_cache()
-            parts *= 2
-        if parts > _MOST_PARTS:
+            pass  # tensors of the attempt live as long as the error does
+        if parts >= most:
             raise AccordError(
                 "not even a single row of the longest batch fits into memory",
                 where="training.batch_tokens",
                 fix="lower cleaning.max_subwords or model.units, or use a larger device",
             )
+        torch.cuda.empty_cache()
+        parts = min(2 * parts, most)
 
 
 def synthetic_batch(rows: int, length: int, vocabulary_size: int) -> TensorBatch:

@@ -2,15 +2,15 @@
 
 import json
 import math
-import time
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from accord.corpus.batches import Batch
-from accord.corpus.prefetch import Prefetcher
-from accord.files import atomic_write
+from accord.files import atomic_write, writing_errors
 from accord.training.distributed import World
 from accord.training.update import Outcome
 
@@ -20,6 +20,7 @@ class MetricsLog:
     so that the file always tells the story of one uninterrupted run."""
 
     def __init__(self, path: Path, tensorboard: Path, resume_step: int) -> None:
+        self._path = path
         self._drop_after(path, resume_step)
         self._file = path.open("a", encoding="utf-8")
         self._board = _tensorboard(tensorboard, resume_step)
@@ -40,12 +41,19 @@ class MetricsLog:
             file.writelines(f"{line}\n" for line in kept)
 
     def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
-        """One line, on its way to disk at once."""
-        self._file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
-        self._file.flush()
+        """One line, on its way to disk at once; a number that is not finite becomes null."""
+        line = json.dumps(_finite({"kind": kind, "step": step, **values}), allow_nan=False)
+        with writing_errors(self._path):
+            self._file.write(line + "\n")
+            self._file.flush()
         if self._board is not None:
             for name, value in _flat(values):
                 self._board.add_scalar(f"{kind}/{name}", value, step)
+
+    def sync(self) -> None:
+        """Wait until all lines are on disk: a checkpoint must not be ahead of its log."""
+        with writing_errors(self._path):
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Nothing more to write."""
@@ -62,6 +70,12 @@ def _tensorboard(directory: Path, step: int) -> Any:
     return SummaryWriter(str(directory), purge_step=step + 1)
 
 
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:
     found: list[tuple[str, float]] = []
     for name, value in values.items():
@@ -72,52 +86,96 @@ def _flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:
     return found
 
 
-class Window:
-    """What happened since the last line of the log."""
+@dataclass
+class Totals:
+    """Sums over all processes and the updates since the last line of the log.
 
-    def __init__(self, batches: Prefetcher[Any]) -> None:
-        self.steps = self.rows = self.source = self.target = 0
-        self.losses: list[torch.Tensor] = []
-        self.norm = self.rate = self.paused = 0.0
-        self._batches = batches
-        self._wait = batches.wait_seconds
-        self._start = self._last = time.perf_counter()
+    They are part of a checkpoint, so that the line which a stop interrupts says the same as it
+    would have without.
+    """
 
-    def add(self, batch: Batch, outcome: Outcome, rate: float) -> None:
-        """One more update."""
-        self.steps += 1
-        self.rows += batch.rows
-        self.source += batch.source_tokens
-        self.target += batch.target_tokens
-        self.losses.append(outcome.losses_2)
-        self.norm += outcome.gradient_norm if outcome.applied else 0.0
-        self.rate = rate
-        self._last = time.perf_counter()
+    steps: int = 0
+    applied: int = 0
+    rows: float = 0.0
+    source: float = 0.0
+    target: float = 0.0
+    scored: float = 0.0
+    """Target tokens of the updates that were applied; the losses are over these."""
+    loss: float = 0.0
+    nll: float = 0.0
+    norm: float = 0.0
+    seconds: float = 0.0
+    wait: float = 0.0
 
-    def pause(self) -> None:
-        """Time since the last update was not training: validation, saving."""
-        self.paused += time.perf_counter() - self._last
-        self._last = time.perf_counter()
+    def clear(self) -> None:
+        """Begin anew."""
+        vars(self).update(vars(Totals()))
 
-    def summary(self, world: World) -> dict[str, float]:
-        """Means and rates over all processes; reading the losses waits for the device."""
-        seconds = time.perf_counter() - self._start - self.paused
-        sums = torch.tensor(
-            [self.source, self.target, self.rows], dtype=torch.float64, device=world.device
-        )
-        losses = torch.stack(self.losses).sum(dim=0).double()
-        source, target, rows, loss, nll = world.sum(torch.cat([sums, losses])).tolist()
+    def summary(self) -> dict[str, float | None]:
+        """Means and rates; no loss where no update was applied."""
         return {
-            "loss": loss / target,
-            "nll": nll / target,
-            "perplexity": math.exp(min(nll / target, 50.0)),
-            "lr": self.rate,
-            "gradient_norm": self.norm / self.steps,
-            "seconds": seconds,
-            "source_tokens": source,
-            "target_tokens": target,
-            "rows": rows,
-            "source_tokens_per_s": source / seconds,
-            "target_tokens_per_s": target / seconds,
-            "wait_share": (self._batches.wait_seconds - self._wait) / seconds,
+            "loss": self.loss / self.scored if self.scored else None,
+            "nll": self.nll / self.scored if self.scored else None,
+            "perplexity": math.exp(min(self.nll / self.scored, 50.0)) if self.scored else None,
+            "gradient_norm": self.norm / self.applied if self.applied else None,
+            "seconds": self.seconds,
+            "source_tokens": self.source,
+            "target_tokens": self.target,
+            "rows": self.rows,
+            "source_tokens_per_s": self.source / self.seconds,
+            "target_tokens_per_s": self.target / self.seconds,
+            "wait_share": self.wait / self.seconds,
         }
+
+
+class Window:
+    """Adds up updates in this process, and now and then over all of them."""
+
+    def __init__(self, world: World, totals: Totals) -> None:
+        self.totals = totals
+        self._world = world
+        self._counts = [0, 0, 0, 0]
+        self._losses_2 = torch.zeros(2, dtype=torch.float64, device=world.device)
+
+    def add(self, batch: Batch, outcome: Outcome) -> None:
+        """One more update; the losses stay on the device."""
+        scored = batch.target_tokens if outcome.applied else 0
+        new = (batch.rows, batch.source_tokens, batch.target_tokens, scored)
+        self._counts = [old + more for old, more in zip(self._counts, new, strict=True)]
+        self.totals.steps += 1
+        if outcome.applied:
+            self.totals.applied += 1
+            self.totals.norm += outcome.gradient_norm
+            self._losses_2 += outcome.losses_2
+
+    def took(self, seconds: float, wait: float) -> None:
+        """So long did the update take, and so much of that was waiting for data."""
+        self.totals.seconds += seconds
+        self.totals.wait += wait
+
+    def fold(self) -> None:
+        """Bring the totals up to date; all processes must ask. This waits for the device."""
+        counts = self._losses_2.new_tensor(self._counts)
+        sums = self._world.sum(torch.cat([counts, self._losses_2])).tolist()
+        for name, value in zip(
+            ("rows", "source", "target", "scored", "loss", "nll"), sums, strict=True
+        ):
+            setattr(self.totals, name, getattr(self.totals, name) + value)
+        self._counts = [0, 0, 0, 0]
+        self._losses_2.zero_()
+
+
+def progress_line(values: dict[str, float | None]) -> str:
+    """What a person wants to know while training runs."""
+    shown = {key: float("nan") if value is None else value for key, value in values.items()}
+    return (
+        "loss {loss:.3f} ppl {perplexity:.1f} lr {lr:.2g} src {source_tokens_per_s:,.0f}/s "
+        "tgt {target_tokens_per_s:,.0f}/s wait {wait_share:.0%}"
+    ).format_map(shown)
+
+
+def clock(seconds: float) -> str:
+    """A length of time as people write it."""
+    minutes, rest = divmod(max(0, int(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

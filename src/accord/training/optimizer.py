@@ -18,7 +18,16 @@ def build_optimizer(
     if kind == "adafactor":
         return Adafactor(trainable, learning_rate)
     fused = all(parameter.is_cuda for parameter in trainable)
-    return torch.optim.Adam(trainable, lr=learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=fused)
+    adam = torch.optim.Adam(trainable, lr=learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=fused)
+    for parameter in trainable:
+        # As Adam itself does at its first step: before that, the trial whether the largest batch
+        # fits into memory would not count it.
+        adam.state[parameter] = {
+            "step": torch.zeros((), device=parameter.device if fused else None),
+            "exp_avg": torch.zeros_like(parameter),
+            "exp_avg_sq": torch.zeros_like(parameter),
+        }
+    return adam
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

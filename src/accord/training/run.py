@@ -9,18 +9,18 @@
 Every later command takes this directory and nothing else.
 """
 
-import difflib
 import json
 import platform
-import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+import yaml
 
 import accord
 from accord.config import DATA_KEYS, Experiment
@@ -28,7 +28,7 @@ from accord.corpus.store import HeldOutSets, Store, read_manifest
 from accord.corpus.vocabulary import Vocabulary
 from accord.errors import AccordError
 from accord.experiment_file import dump, load
-from accord.files import atomic_write, sync_directory, writing_errors
+from accord.files import atomic_write
 from accord.training.checkpoint import Checkpoints
 
 
@@ -67,34 +67,85 @@ class RunDirectory:
             found: npt.NDArray[np.int64] = counts[language]
         return found
 
-    def begin(self, experiment: Experiment, store: Store, accept_changes: bool) -> None:
-        """Write what identifies the run, or compare with what is there."""
-        file = self.path / "experiment.yaml"
-        text = dump(experiment)
-        before = file.read_text(encoding="utf-8") if file.is_file() else text
-        if before != text and not accept_changes:
-            raise AccordError(
-                f"the run was made by another experiment:\n{_difference(before, text)}",
-                where=str(file),
-                fix="undo the change, choose another `run`, or continue all the same with "
-                "--accept-changes",
-            )
-        with writing_errors(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(store.directory / "manifest.json", self.path / "manifest.json")
-            shutil.copyfile(store.data / "vocabulary.model", self.path / "vocabulary.model")
-            for split in ("dev", "test"):
-                if (store.data / split).is_dir():
-                    shutil.copytree(
-                        store.data / split, self.path / "held_out" / split, dirs_exist_ok=True
-                    )
-        with atomic_write(self.path / "token_counts.npz", "wb") as out:
-            np.savez_compressed(out, **token_counts(store))  # type: ignore[arg-type]
+    def begin(self, experiment: Experiment, store: Store, accept_changes: bool) -> list[str]:
+        """Write what identifies the run; returns what changed since its last checkpoint.
+
+        Changes must be accepted. Before the first checkpoint there is nothing they could spoil.
+        """
+        changes: list[str] = []
+        if self.checkpoints.paths():
+            changes = self._changes(experiment, store)
+            if changes and not accept_changes:
+                raise AccordError(
+                    "the run was made by another experiment:\n" + "\n".join(changes),
+                    where=str(self.path / "experiment.yaml"),
+                    fix="undo the change, choose another `run`, or continue all the same with "
+                    "--accept-changes",
+                )
+            self._refuse_another_model(experiment, store)
+        self._write(experiment, store)
+        return changes
+
+    def _changes(self, experiment: Experiment, store: Store) -> list[str]:
+        before = yaml.safe_load((self.path / "experiment.yaml").read_text(encoding="utf-8"))
+        old, new = _flat(before), _flat(experiment.model_dump(mode="json"))
+        old["the prepared data"] = read_manifest(self.path)["fingerprint"]
+        new["the prepared data"] = store.manifest["fingerprint"]
+        return [
+            f"  {key}: {old.get(key, 'not set')}, now {new.get(key, 'not set')}"
+            for key in sorted(old.keys() | new.keys())
+            if old.get(key) != new.get(key)
+        ]
+
+    def _refuse_another_model(self, experiment: Experiment, store: Store) -> None:
+        """Weights are of no use in another architecture or with another vocabulary."""
+        before, now = self.experiment().model, experiment.model
+        words, present = _vocabulary(read_manifest(self.path)), _vocabulary(store.manifest)
+        if words == present and before == now.model_copy(update={"dropout": before.dropout}):
+            return
+        raise AccordError(
+            f"the checkpoints are of another {'model' if words == present else 'vocabulary'}",
+            where=str(self.path),
+            fix="choose another `run`: this change cannot be accepted",
+        )
+
+    def _write(self, experiment: Experiment, store: Store) -> None:
+        manifest = self.path / "manifest.json"
+        if not manifest.is_file() or read_manifest(self.path) != store.manifest:
+            self._write_data(store)
         with atomic_write(self.path / "environment.json") as out:
             json.dump(environment(), out, indent=1)
-        with atomic_write(file) as out:
-            out.write(text)
-        sync_directory(self.path)
+        with atomic_write(self.path / "experiment.yaml") as out:
+            out.write(dump(experiment))
+
+    def _write_data(self, store: Store) -> None:
+        copies = {"vocabulary.model": store.data / "vocabulary.model"}
+        for split in ("dev", "test"):
+            for file in (store.data / split).glob("*"):
+                copies[f"held_out/{split}/{file.name}"] = file
+        with atomic_write(self.path / "token_counts.npz", "wb") as out:
+            np.savez_compressed(out, **token_counts(store))  # type: ignore[arg-type]
+        # The manifest comes last: where it is, the rest is.
+        for name, source in {**copies, "manifest.json": store.directory / "manifest.json"}.items():
+            with atomic_write(self.path / name, "wb") as out:
+                out.write(source.read_bytes())
+
+
+def _vocabulary(manifest: Mapping[str, Any]) -> str:
+    return str(manifest["files"]["vocabulary.model"]["sha256"])
+
+
+def _flat(value: Any, key: str = "") -> dict[str, Any]:
+    """Every value below, by its dotted key."""
+    if isinstance(value, dict):
+        items = list(value.items())
+    elif isinstance(value, list) and value:
+        items = list(enumerate(value))
+    else:
+        return {key: value}
+    return {
+        k: v for name, inner in items for k, v in _flat(inner, f"{key}.{name}".strip(".")).items()
+    }
 
 
 def token_counts(store: Store) -> dict[str, npt.NDArray[np.int64]]:
@@ -105,11 +156,6 @@ def token_counts(store: Store) -> dict[str, npt.NDArray[np.int64]]:
         for language, side in zip(corpus.languages, corpus.sides, strict=True):
             counts[language] += np.bincount(side.ids, minlength=size)
     return counts
-
-
-def _difference(before: str, after: str) -> str:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
-    return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
 
 
 def check_store(store: Store, experiment: Experiment) -> None:

@@ -56,10 +56,11 @@ class Updater:
     def update(self, batches: Sequence[TensorBatch], update_tokens: int) -> Outcome:
         """One step along the mean gradient over the tokens of all micro-batches and processes.
 
-        A step whose gradient is not finite is left out. All processes see the same gradient and
-        so decide alike.
+        A step whose loss or gradient is not finite is left out. All processes see the same
+        gradient and so decide alike.
         """
         losses_2 = self.accumulate(batches)
+        self.gradients.spoil(losses_2)
         if self.world_size > 1:
             self.gradients.exchange()
         norm = float(self.gradients.scale_and_clip(1 / update_tokens, self.clip))

@@ -13,7 +13,8 @@ from accord.corpus.store import Store
 from accord.corpus.vocabulary import EOS, PAD, Vocabulary
 from accord.graph import Direction
 from accord.model.protocol import Seq2Seq
-from accord.search.greedy import padded, source_rows, translate
+from accord.search.decoding import translate
+from accord.search.rows import padded, source_rows
 
 
 @dataclass(frozen=True)

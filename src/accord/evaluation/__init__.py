@@ -1,0 +1,1 @@
+"""How good a trained model is, in every direction, and whether one is better than another."""

@@ -1,0 +1,138 @@
+"""An evaluation on disk: RUN/evaluation/NAME.
+
+    evaluation.json               all figures
+    statistics.npz                what BLEU and chrF counted in each sentence, for paired tests
+    src.de-fr.txt ref.de-fr.txt   the test set as it was used, one sentence a line
+    hyp.de-fr.txt                 direct translations
+    hyp.de-fr.via-en.txt          those through a pivot
+    against-RUN.json              paired tests against another run
+
+`sacrebleu ref.de-fr.txt -i hyp.de-fr.txt` gives the numbers of evaluation.json; the tokeniser
+(`-tok`) and case (`-lc`) are in the signature.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from accord.errors import AccordError
+from accord.evaluation.evaluated import Evaluated, Statistics
+from accord.evaluation.lines import Lines
+from accord.evaluation.result import Evaluation
+from accord.files import atomic_write, sync_directory, writing_errors
+from accord.graph import Direction
+
+_STATISTICS = "statistics.npz"
+_AGAIN = "evaluate that run again"
+
+
+def evaluation_directory(run: Path, name: str) -> Path:
+    """Where a run keeps an evaluation."""
+    return run / "evaluation" / name
+
+
+def write(evaluated: Evaluated, directory: Path) -> None:
+    """Write an evaluation; an earlier one of the same name is replaced as a whole.
+
+    Everything is written beside the directory first, so that a crash can leave no mixture of old
+    figures and new texts.
+    """
+    fresh = directory.with_name(f".{directory.name}.{os.getpid()}")
+    old = directory.with_name(f".{directory.name}.{os.getpid()}.old")
+    with writing_errors(directory):
+        try:
+            _remove(fresh, old)
+            for item in evaluated.lines:
+                _write_lines(fresh / f"hyp.{item.name}.txt", item.hypotheses)
+                if not item.via:
+                    _write_lines(fresh / f"src.{item.name}.txt", item.sources)
+                    _write_lines(fresh / f"ref.{item.name}.txt", item.references)
+            _write_statistics(fresh / _STATISTICS, evaluated.statistics)
+            write_json(fresh / "evaluation.json", evaluated.evaluation.as_dict())
+            if directory.exists():
+                directory.replace(old)
+            fresh.replace(directory)
+            sync_directory(directory.parent)
+        finally:
+            _remove(fresh, old)
+
+
+def _remove(*directories: Path) -> None:
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def write_json(path: Path, data: object) -> None:
+    """Write plain data, readable by people too."""
+    with atomic_write(path) as file:
+        json.dump(data, file, indent=1, ensure_ascii=False, allow_nan=False)
+        file.write("\n")
+
+
+def _write_lines(path: Path, lines: Sequence[str]) -> None:
+    with atomic_write(path) as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def _write_statistics(path: Path, statistics: Mapping[str, Statistics]) -> None:
+    arrays = {
+        f"{name}/{metric}": counts.astype(np.int32)
+        for name, item in statistics.items()
+        for metric, counts in (("bleu", item.bleu), ("chrf", item.chrf))
+    }
+    with atomic_write(path, "wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def read(directory: Path) -> Evaluated:
+    """An evaluation that was written before."""
+    evaluation = Evaluation.load(directory / "evaluation.json")
+    lines = []
+    for row in (*evaluation.directions, *evaluation.via_pivot):
+        item = Lines(
+            direction=Direction(row.source, row.target),
+            kind=row.kind,
+            test_set=row.test_set,
+            sources=_read_lines(directory / f"src.{row.direction}.txt", row.sentences),
+            hypotheses=_read_lines(directory / f"hyp.{row.name}.txt", row.sentences),
+            references=_read_lines(directory / f"ref.{row.direction}.txt", row.sentences),
+            via=row.via,
+        )
+        lines.append(item)
+    return Evaluated(evaluation, tuple(lines), _read_statistics(directory / _STATISTICS, lines))
+
+
+def _read_statistics(path: Path, lines: Sequence[Lines]) -> dict[str, Statistics]:
+    found = {}
+    try:
+        with np.load(path) as arrays:
+            for item in lines:
+                counts = (arrays[f"{item.name}/{metric}"] for metric in ("bleu", "chrf"))
+                found[item.name] = Statistics(*(some.astype(np.int64) for some in counts))
+    except (OSError, EOFError, ValueError, LookupError, BadZipFile) as error:
+        raise AccordError(
+            f"the statistics cannot be read: {error}", where=str(path), fix=_AGAIN
+        ) from None
+    return found
+
+
+def _read_lines(path: Path, expected: int) -> tuple[str, ...]:
+    try:
+        # Not read_text(): a carriage return inside a line is not the end of it.
+        lines = path.read_bytes().decode("utf-8").split("\n")[:-1]
+    except (OSError, UnicodeDecodeError) as error:
+        raise AccordError(
+            f"a text of the evaluation cannot be read: {error}", where=str(path), fix=_AGAIN
+        ) from None
+    if len(lines) != expected:
+        raise AccordError(
+            f"{len(lines):,} lines where the evaluation had {expected:,}",
+            where=str(path),
+            fix=_AGAIN,
+        )
+    return tuple(lines)

@@ -1,0 +1,256 @@
+"""All directions of a model at once: translated, scored, averaged."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import accord
+from accord.corpus.language_id import MIN_WORDS
+from accord.corpus.store import HeldOutSets
+from accord.corpus.workers import run_all
+from accord.errors import AccordError
+from accord.evaluation.averages import averages
+from accord.evaluation.consistency import (
+    AgreementTask,
+    Triple,
+    agreement_of,
+    agreement_scores,
+    consistency,
+    mutual_bleu,
+    triples,
+)
+from accord.evaluation.evaluated import Evaluated
+from accord.evaluation.lines import Lines, ParallelText, find_sets
+from accord.evaluation.losses import Given, losses
+from accord.evaluation.metrics import Scored, ScoringTask, identifiable, score_direction
+from accord.evaluation.result import FORMAT, Agreement, Evaluation, Origin
+from accord.evaluation.searcher import Chain, Searcher
+from accord.graph import Direction, TranslationGraph
+from accord.machine import cores
+from accord.progress import Progress, Silent
+from accord.scoring import bleu_metric
+from accord.search.result import SearchSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from accord.translator import Translator
+
+# Starting processes takes a second or two; counting n-grams of fewer sentences takes less.
+_WORTH_PROCESSES = 10_000
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """What came out of all searches."""
+
+    lines: tuple[Lines, ...]
+    agreement: tuple[AgreementTask, ...]
+    seconds: float
+
+
+def evaluate(
+    translator: "Translator",
+    held_out: HeldOutSets,
+    origin: Origin,
+    *,
+    split: str = "test",
+    settings: SearchSettings = SearchSettings(),  # noqa: B008 (frozen)
+    pivot: bool = True,
+    agreement: bool = True,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> Evaluated:
+    """Evaluate every direction that has a set in `split`; figures and translations.
+
+    Zero-shot directions are also translated through the shortest chain of supervised ones, unless
+    `pivot` is off. `agreement` off saves the search for translations that no direction needs where
+    sets are not multi-parallel. `limit` takes the first sentences of each set only.
+    """
+    progress = progress or Silent()
+    started = time.monotonic()
+    settings = replace(settings, nbest=1)
+    graph = translator.graph
+    sets = _find_sets(held_out, split, graph, limit)
+    for language in {direction.target for direction in sets}:
+        bleu_metric(language)  # a tokeniser that is missing should be known before the search
+    identified = identifiable(graph.languages)
+    missing = tuple(str(direction) for direction in graph.directions if direction not in sets)
+    notes = _notes(graph, sets, split, bool(identified), pivot)
+    for note in notes:
+        progress.note(note)
+
+    chosen = triples(sets, graph) if agreement else []
+    searched = _search(translator, sets, chosen, settings, pivot, progress)
+    scored = _score(searched.lines, identified, progress)
+    agreed = _agreement(translator, searched.agreement, progress)
+    rows = [row.scores for row in scored]
+    evaluation = Evaluation(
+        format=FORMAT,
+        name=evaluation_name(split, settings, origin.checkpoint, limit),
+        accord=accord.__version__,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        origin=origin,
+        split=split,
+        limit=limit,
+        search=asdict(settings),
+        languages=graph.languages,
+        min_words=MIN_WORDS,
+        directions=tuple(row for row in rows if not row.via),
+        via_pivot=tuple(row for row in rows if row.via),
+        missing=missing,
+        notes=notes,
+        averages=averages(scored, graph.languages),
+        consistency=consistency(rows),
+        agreement=agreed,
+        seconds=time.monotonic() - started,
+        seconds_searching=searched.seconds,
+    )
+    kept = {row.scores.name: row.statistics for row in scored}
+    return Evaluated(evaluation, searched.lines, kept)
+
+
+def evaluation_name(
+    split: str, settings: SearchSettings, checkpoint: str = "best", limit: int | None = None
+) -> str:
+    """The folder of an evaluation: `test-beam4`, and whatever differs from the defaults."""
+    usual = SearchSettings()
+    parts = [split, f"beam{settings.beam}"]
+    if settings.length_penalty != usual.length_penalty:
+        parts.append(f"penalty{settings.length_penalty:g}")
+    if settings.vocabulary != usual.vocabulary:
+        parts.append(f"{settings.vocabulary}-vocabulary")
+    if settings.no_repeat_ngram != usual.no_repeat_ngram:
+        parts.append(f"norepeat{settings.no_repeat_ngram}")
+    if settings.pivot_nbest != usual.pivot_nbest:
+        parts.append(f"pivots{settings.pivot_nbest}")
+    if settings.window != usual.window:
+        parts.append(f"window{settings.window}")
+    if checkpoint != "best":
+        parts.append(checkpoint)
+    if limit is not None:
+        parts.append(f"first{limit}")
+    return "-".join(parts)
+
+
+def _find_sets(
+    held_out: HeldOutSets, split: str, graph: TranslationGraph, limit: int | None
+) -> dict[Direction, ParallelText]:
+    if limit is not None and limit < 1:
+        raise AccordError(f"a limit of {limit} sentences leaves none", fix="give 1 or more")
+    sets = find_sets(held_out, split, graph.directions, limit)
+    if not sets:
+        given = [name for name in ("dev", "test") if held_out.sets(name)]
+        raise AccordError(
+            f"the run has no '{split}' set",
+            fix=f"evaluate on {' or '.join(given)}"
+            if given
+            else f"give the experiment a `{split}` set and prepare again",
+        )
+    return sets
+
+
+def _notes(
+    graph: TranslationGraph,
+    sets: Mapping[Direction, ParallelText],
+    split: str,
+    identified: bool,
+    pivot: bool,
+) -> tuple[str, ...]:
+    """What the reader of the figures should know is not among them."""
+    notes = []
+    if missing := [str(direction) for direction in graph.directions if direction not in sets]:
+        notes.append(f"no {split} set, so not evaluated: {', '.join(missing)}")
+    if pivot and (cut_off := [str(d) for d in graph.unreachable() if d in sets]):
+        notes.append(f"no chain of supervised directions, so no pivot: {', '.join(cut_off)}")
+    if not identified:
+        notes.append(
+            "no off-target rates: language identification does not know all of "
+            + ", ".join(graph.languages)
+        )
+    return tuple(notes)
+
+
+def _search(
+    translator: "Translator",
+    sets: Mapping[Direction, ParallelText],
+    chosen: Sequence[Triple],
+    settings: SearchSettings,
+    pivot: bool,
+    progress: Progress,
+) -> _Searched:
+    graph = translator.graph
+    paths = {d: graph.pivot_path(*d) for d in graph.zero_shot if pivot and d in sets}
+    wanted: list[tuple[Direction, tuple[str, ...]]] = [(direction, ()) for direction in sets]
+    wanted += [(direction, path[1:-1]) for direction, path in paths.items() if path]
+    chains = [Chain(sets[d].sources, (*via, d.target)) for d, via in wanted]
+    sides = [chain for triple in chosen for chain in triple.chains()]
+    started = time.monotonic()
+    ends = Searcher(translator, settings, progress).follow([*chains, *sides])
+    seconds = time.monotonic() - started
+
+    given = [Given(item.sources, item.references, d.target) for d, item in sets.items()]
+    known = dict(zip(sets, losses(translator, given, progress, "cross-entropy"), strict=True))
+    lines = []
+    for (direction, via), hypotheses in zip(wanted, ends, strict=False):
+        item, loss = sets[direction], None if via else known[direction]
+        lines.append(
+            Lines(
+                direction=direction,
+                kind="supervised" if graph.is_supervised(*direction) else "zero-shot",
+                test_set=item.name,
+                sources=item.sources,
+                hypotheses=hypotheses,
+                references=item.references,
+                via=via,
+                nats=loss.nats if loss else None,
+                tokens=loss.tokens if loss else 0,
+            )
+        )
+    rest = ends[len(chains) :]
+    pairs = zip(rest[::2], rest[1::2], strict=True)
+    tasks = [AgreementTask(triple, pair) for triple, pair in zip(chosen, pairs, strict=True)]
+    return _Searched(tuple(lines), tuple(tasks), seconds)
+
+
+def _score(lines: Sequence[Lines], identified: tuple[str, ...], progress: Progress) -> list[Scored]:
+    count = sum(len(item.sources) for item in lines)
+    progress.start("scoring", len(lines))
+    tasks = [ScoringTask(item, identified) for item in lines]
+    return run_all(_score_one, tasks, _workers_for(count), progress)
+
+
+def _score_one(task: ScoringTask, report: "Callable[[int], None]") -> Scored:
+    scored = score_direction(task)
+    report(1)
+    return scored
+
+
+def _agreement(
+    translator: "Translator", tasks: Sequence[AgreementTask], progress: Progress
+) -> Agreement | None:
+    given = [crossed for task in tasks for crossed in task.crossed()]
+    crossed = losses(translator, given, progress, "agreement, likelihood") if tasks else []
+    count = sum(len(item.sources) for item in given)
+    progress.start("agreement, BLEU", len(tasks))
+    bleus = run_all(_mutual_bleu, tasks, _workers_for(count), progress) if tasks else []
+    pairs = zip(crossed[::2], crossed[1::2], strict=True)
+    return agreement_of(
+        [
+            agreement_scores(task, bleu, pair)
+            for task, bleu, pair in zip(tasks, bleus, pairs, strict=True)
+        ]
+    )
+
+
+def _mutual_bleu(task: AgreementTask, report: "Callable[[int], None]") -> float:
+    found = mutual_bleu(*task.translations, task.triple.target)
+    report(1)
+    return found
+
+
+def _workers_for(sentences: int) -> int:
+    """Processes to score so many sentences with."""
+    return cores() if sentences > _WORTH_PROCESSES else 1

@@ -1,0 +1,193 @@
+"""The figures of an evaluation, as they stand in evaluation.json."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from accord.errors import AccordError
+from accord.evaluation.lines import row_name
+from accord.graph import Direction
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Score:
+    """A corpus score with all that sacreBLEU says about it, under sacreBLEU's names."""
+
+    name: str
+    score: float
+    signature: str
+    verbose_score: str
+    confidence_mean: float
+    """Mean over the bootstrap samples."""
+    confidence_var: float
+    """Half the width of the 95 % confidence interval (so named by sacreBLEU)."""
+
+
+@dataclass(frozen=True)
+class DirectionScores:
+    """One direction, translated directly or (`via`) through other languages."""
+
+    source: str
+    target: str
+    kind: str
+    """`supervised` or `zero-shot`."""
+    via: tuple[str, ...]
+    test_set: str
+    sentences: int
+    bleu: Score
+    bleu_lowercase: Score
+    chrf: Score
+    off_target: float | None
+    """Share of the hypotheses long enough to tell that are in another language than the target."""
+    off_target_checked: int
+    """How many were long enough."""
+    length_ratio: float
+    copy_rate: float
+    repetition_rate: float
+    exact_match: float
+    cross_entropy: float | None
+    """Nats a target subword, ends of sentence included; None where a pivot is passed."""
+    cross_entropy_per_sentence: float | None
+    """Nats a sentence: the expected loss of the paper's Definition 1."""
+
+    @property
+    def direction(self) -> str:
+        """For example `de-fr`."""
+        return f"{self.source}-{self.target}"
+
+    @property
+    def name(self) -> str:
+        """For example `de-fr`, or `de-fr.via-en`."""
+        return row_name(Direction(self.source, self.target), self.via)
+
+
+@dataclass(frozen=True)
+class Average:
+    """Unweighted means over directions; a rate that is unknown for a direction is left out."""
+
+    directions: tuple[str, ...]
+    bleu: float
+    bleu_confidence: float
+    """Half the width of the 95 % interval of this mean, sentences resampled jointly."""
+    bleu_lowercase: float
+    chrf: float
+    chrf_confidence: float
+    off_target: float | None
+    length_ratio: float
+    copy_rate: float
+    repetition_rate: float
+    exact_match: float
+    cross_entropy: float | None
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The two bounds of Definition 1, measured: the largest losses and where they occur."""
+
+    epsilon: float
+    epsilon_direction: str
+    kappa: float
+    kappa_direction: str
+    ratio: float
+    """kappa over epsilon: how much worse the worst direction without data is."""
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """Largest supervised and zero-shot cross-entropies, in nats."""
+
+    per_token: Bounds
+    per_sentence: Bounds
+
+
+@dataclass(frozen=True)
+class AgreementScores:
+    """How far the translations of parallel sentences in two languages into a third agree."""
+
+    languages: tuple[str, str]
+    target: str
+    kind: str
+    """`supervised` if there is data for both directions, else `zero-shot`."""
+    sentences: int
+    bleu: float
+    """Mean of BLEU either way round."""
+    cross_entropy: float
+    """Nats a subword of each side's translation given the other side, mean of both ways."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Agreement without references, and its means over the rows of each kind."""
+
+    rows: tuple[AgreementScores, ...]
+    bleu: dict[str, float]
+    cross_entropy: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What was evaluated."""
+
+    run: str
+    """The name of the run directory."""
+    checkpoint: str
+    """As it was asked for: best, last, average or step-00001000."""
+    step: int
+    fingerprint: str
+    """Of the data that the run was trained on."""
+    device: str
+    precision: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Everything measured in one go."""
+
+    format: int
+    name: str
+    accord: str
+    date: str
+    origin: Origin
+    split: str
+    limit: int | None
+    search: dict[str, Any]
+    languages: tuple[str, ...]
+    min_words: int
+    """Hypotheses with fewer words are not asked for their language."""
+    directions: tuple[DirectionScores, ...]
+    via_pivot: tuple[DirectionScores, ...]
+    missing: tuple[str, ...]
+    """Directions without a test set."""
+    notes: tuple[str, ...]
+    averages: dict[str, Average]
+    consistency: Consistency | None
+    """None unless there are both supervised and zero-shot directions."""
+    agreement: Agreement | None
+    seconds: float
+    seconds_searching: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def load(path: Path) -> "Evaluation":
+        """Read evaluation.json, or the one in a directory."""
+        file = path / "evaluation.json" if path.is_dir() else path
+        try:
+            found = TypeAdapter(Evaluation).validate_json(file.read_bytes())
+        except FileNotFoundError:
+            raise AccordError(
+                "there is no evaluation here", where=str(path), fix="run `accord evaluate` first"
+            ) from None
+        except (OSError, ValidationError) as error:
+            raise AccordError(
+                f"the evaluation cannot be read: {error}",
+                where=str(file),
+                fix="run `accord evaluate` again; it writes the file anew",
+            ) from None
+        return found

@@ -1,0 +1,85 @@
+"""Translating many directions with few searches: each sentence into each language only once."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from accord.progress import Progress
+from accord.search.result import SearchSettings, Translation
+
+if TYPE_CHECKING:
+    from accord.translator import Translator
+
+# So many sentences a search: enough to fill batches of like length, few enough to see progress.
+_CHUNK = 2048
+_LINE_BREAKS = re.compile(r"[\r\n]+")
+
+Leg = tuple[str, ...]  # the languages passed through, and the target
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Sentences that are to be translated into each of the targets in turn."""
+
+    texts: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
+class Searcher:
+    """Remembers the best translation of every sentence that was searched for.
+
+    The first hop through a pivot is a direct translation too, and the sentences of a multi-parallel
+    set are the same in every direction: most of the work is there already when it is asked for.
+    """
+
+    def __init__(
+        self, translator: "Translator", settings: SearchSettings, progress: Progress
+    ) -> None:
+        self._translator = translator
+        self._settings = settings
+        self._progress = progress
+        self._found: defaultdict[Leg, dict[str, str]] = defaultdict(dict)
+
+    def follow(self, chains: Sequence[Chain]) -> list[tuple[str, ...]]:
+        """The texts at the end of each chain."""
+        texts = [chain.texts for chain in chains]
+        routes = [self._legs(chain.targets) for chain in chains]
+        for hop in range(max(map(len, routes), default=0)):
+            here = [(i, route[hop]) for i, route in enumerate(routes) if hop < len(route)]
+            wanted: defaultdict[Leg, list[str]] = defaultdict(list)
+            for i, leg in here:
+                wanted[leg].extend(texts[i])
+            self._search(wanted, "translating" if hop == 0 else f"translating, leg {hop + 1}")
+            for i, leg in here:
+                texts[i] = tuple(self._found[leg][text] for text in texts[i])
+        return texts
+
+    def _legs(self, targets: tuple[str, ...]) -> list[Leg]:
+        """One search a leg; several translations into a pivot must be carried on in one."""
+        if self._settings.pivot_nbest > 1:
+            return [targets]
+        return [(target,) for target in targets]
+
+    def _search(self, wanted: Mapping[Leg, Iterable[str]], what: str) -> None:
+        new = {
+            # Longest first: a batch that does not fit in memory fails at once, not at the end.
+            leg: sorted(set(texts) - self._found[leg].keys(), key=lambda text: (-len(text), text))
+            for leg, texts in wanted.items()
+        }
+        self._progress.start(what, sum(map(len, new.values())))
+        done = 0
+        for leg, texts in new.items():
+            for start in range(0, len(texts), _CHUNK):
+                some = texts[start : start + _CHUNK]
+                for text, translation in zip(some, self._translate(some, leg), strict=True):
+                    # One line in, one line out: the files must keep their lines together.
+                    self._found[leg][text] = _LINE_BREAKS.sub(" ", translation.text)
+                done += len(some)
+                self._progress.reach(done, f"into {leg[-1]}")
+
+    def _translate(self, texts: Sequence[str], leg: Leg) -> list[Translation]:
+        return self._translator.translate(
+            texts, leg[-1], via=leg[:-1] or None, settings=self._settings
+        )

@@ -1,0 +1,167 @@
+"""Whether one system is better than another: paired bootstrap tests over the same sentences.
+
+Both systems are scored on the same 1,000 samples of the test set, as are all directions of a
+multi-parallel set, so that what makes some sentences hard for everyone cancels out. With d the
+differences over the samples, the 95 % interval is read off d, and p is the share of samples with
+|d - mean(d)| >= |observed difference|: how often chance alone would bring a difference as large,
+either way (two-sided). sacreBLEU centres |d| instead of d, which gives identical systems p = 0.001.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from accord.errors import AccordError
+from accord.evaluation.averages import groups
+from accord.evaluation.bootstrap import (
+    SAMPLES,
+    SEED,
+    Values,
+    bleu_of,
+    bounds,
+    chrf_of,
+    resampled,
+)
+from accord.evaluation.evaluated import Evaluated, Statistics
+from accord.evaluation.lines import Lines
+from accord.evaluation.result import Origin
+from accord.scoring import Counts
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One score of both systems."""
+
+    ours: float
+    theirs: float
+    difference: float
+    """Ours less theirs."""
+    low: float
+    high: float
+    """95 % of the samples' differences lie between these."""
+    p: float
+
+
+@dataclass(frozen=True)
+class ComparedDirection:
+    """One direction of both systems."""
+
+    name: str
+    kind: str
+    sentences: int
+    bleu: Difference
+    chrf: Difference
+
+
+@dataclass(frozen=True)
+class ComparedAverage:
+    """The mean over some directions of both systems."""
+
+    directions: tuple[str, ...]
+    bleu: Difference
+    chrf: Difference
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Paired tests of one evaluation against another."""
+
+    name: str
+    ours: Origin
+    theirs: Origin
+    samples: int
+    seed: int
+    directions: tuple[ComparedDirection, ...]
+    averages: dict[str, ComparedAverage]
+    """Of groups whose directions both systems have, every one."""
+    missing: tuple[str, ...]
+    """Rows that only one of the two has."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Sampled:
+    """One metric of both systems: on the whole set, and on every sample."""
+
+    ours: float
+    theirs: float
+    our_samples: Values
+    their_samples: Values
+
+
+def compare(ours: Evaluated, theirs: Evaluated) -> Comparison:
+    """Test whether our system differs from theirs, per direction and on average."""
+    evaluation = ours.evaluation
+    mine = {item.name: item for item in ours.lines}
+    others = {item.name: item for item in theirs.lines}
+    sampled = {}
+    for name in mine:
+        if name in others:
+            _check_same_set(mine[name], others[name])
+            sampled[name] = _both(ours.statistics[name], theirs.statistics[name])
+    wanted = groups((*evaluation.directions, *evaluation.via_pivot), evaluation.languages)
+    return Comparison(
+        name=evaluation.name,
+        ours=evaluation.origin,
+        theirs=theirs.evaluation.origin,
+        samples=SAMPLES,
+        seed=SEED,
+        directions=tuple(_compared(mine[name], *samples) for name, samples in sampled.items()),
+        averages={
+            group: ComparedAverage(
+                names,
+                _difference(_averaged([sampled[name][0] for name in names])),
+                _difference(_averaged([sampled[name][1] for name in names])),
+            )
+            for group, names in wanted.items()
+            if sampled.keys() >= set(names)
+        },
+        missing=tuple(sorted(mine.keys() ^ others.keys())),
+    )
+
+
+def _check_same_set(ours: Lines, theirs: Lines) -> None:
+    if (ours.sources, ours.references) != (theirs.sources, theirs.references):
+        raise AccordError(
+            f"the two runs were evaluated on different sentences of {ours.direction}",
+            fix="compare runs with the same test set (and the same --limit)",
+        )
+
+
+def _both(ours: Statistics, theirs: Statistics) -> tuple[_Sampled, _Sampled]:
+    return _sampled(ours.bleu, theirs.bleu, bleu_of), _sampled(ours.chrf, theirs.chrf, chrf_of)
+
+
+def _sampled(ours: Counts, theirs: Counts, score_of: Callable[[Values], Values]) -> _Sampled:
+    whole = score_of(np.stack([ours.sum(axis=0), theirs.sum(axis=0)]).astype(np.float64))
+    samples = (score_of(resampled(counts)) for counts in (ours, theirs))
+    return _Sampled(float(whole[0]), float(whole[1]), *samples)
+
+
+def _averaged(rows: Sequence[_Sampled]) -> _Sampled:
+    return _Sampled(
+        float(np.mean([row.ours for row in rows])),
+        float(np.mean([row.theirs for row in rows])),
+        np.mean([row.our_samples for row in rows], axis=0),
+        np.mean([row.their_samples for row in rows], axis=0),
+    )
+
+
+def _difference(row: _Sampled) -> Difference:
+    observed = row.ours - row.theirs
+    samples = row.our_samples - row.their_samples
+    low, high = bounds(samples)
+    # One is added on both sides: the test set itself is a sample too, and p is never zero.
+    extreme = int(np.sum(np.abs(samples - samples.mean()) >= abs(observed)))
+    return Difference(row.ours, row.theirs, observed, low, high, (extreme + 1) / (SAMPLES + 1))
+
+
+def _compared(item: Lines, bleu: _Sampled, chrf: _Sampled) -> ComparedDirection:
+    return ComparedDirection(
+        item.name, item.kind, len(item.sources), _difference(bleu), _difference(chrf)
+    )

@@ -1,0 +1,88 @@
+"""What is asked of a search, and what it answers."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from accord.errors import AccordError
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How to search. Counts are of subwords."""
+
+    beam: int = 4
+    """Hypotheses kept at every step; 1 is greedy search."""
+    length_penalty: float = 0.6
+    """alpha in score = log P / ((5 + length) / 6) ** alpha; the end of sentence counts as one."""
+    nbest: int = 1
+    """Translations to give for a sentence, at most `beam`; those that read the same count once."""
+    vocabulary: Literal["all", "target"] = "all"
+    """target: only subwords that the target language has in the training text."""
+    no_repeat_ngram: int = 0
+    """No n-gram of this many subwords occurs twice in a translation; 0 allows it."""
+    pivot_nbest: int = 1
+    """Translations into a pivot language that are carried on, at most `beam`."""
+    batch_tokens: int = 16_384
+    """Source subwords, padding included, that are translated at once."""
+    window: int = 250
+    """Longer sources are cut into parts of at most so many subwords."""
+
+    def __post_init__(self) -> None:
+        for name in ("beam", "nbest", "pivot_nbest", "batch_tokens", "window"):
+            _check(name, getattr(self, name) >= 1, getattr(self, name), "give 1 or more")
+        for name in ("length_penalty", "no_repeat_ngram"):
+            _check(name, getattr(self, name) >= 0, getattr(self, name), "give 0 or more")
+        for name in ("nbest", "pivot_nbest"):
+            _check(
+                name,
+                getattr(self, name) <= self.beam,
+                getattr(self, name),
+                f"a beam of {self.beam} finds no more than {self.beam}: take a larger beam",
+            )
+        _check("vocabulary", self.vocabulary in ("all", "target"), self.vocabulary, "all or target")
+
+
+def _check(name: str, good: bool, value: object, fix: str) -> None:
+    if not good:
+        raise AccordError(f"{name} cannot be {value}", fix=fix)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One translation. The end of sentence is in neither `tokens`, `ids` nor `alignment`.
+
+    `log_probability` (nats) includes the end of sentence; `score` is it over the length penalty.
+    Through a pivot, both are sums over the legs. `alignment` gives, for each token, the position
+    with most attention in the sentence that was read last: 0 is the language tag, 1 the first
+    subword. The text of an over-long source is that of its parts, end to end.
+    """
+
+    text: str
+    tokens: tuple[str, ...]
+    ids: tuple[int, ...]
+    score: float
+    log_probability: float
+    alignment: tuple[int, ...]
+
+
+NOTHING = Hypothesis("", (), (), 0.0, 0.0, ())
+
+
+@dataclass(frozen=True)
+class Translation:
+    """All that was found for one text, the best first.
+
+    `via` are the languages passed through; `pivot` is the translation into the last of them,
+    whose first hypothesis is the one that led to the best translation.
+    """
+
+    source: str
+    hypotheses: tuple[Hypothesis, ...]
+    via: tuple[str, ...] = ()
+    pivot: "Translation | None" = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The best translation."""
+        return self.hypotheses[0].text

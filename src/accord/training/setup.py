@@ -1,0 +1,105 @@
+"""What a process needs before its first update: threads, the model, and where the run stands."""
+
+from typing import Any
+
+import torch
+
+from accord.config import Experiment
+from accord.corpus.batches import Position
+from accord.corpus.store import Store
+from accord.machine import cores
+from accord.model.gnmt import GNMT
+from accord.progress import Progress
+from accord.training.checkpoint import Checkpoint, Checkpoints, open_checkpoint
+from accord.training.distributed import World, processes_here
+from accord.training.standing import Standing
+
+
+def use_threads(wanted: int | None) -> int:
+    """Set the number of CPU threads; by default half of this process's share, at most 8.
+
+    Idle threads of OpenMP spin: on a machine that is doing something else, as many threads as
+    cores ran 25 times slower than one. Half is safe, and the same on every run of a machine.
+    """
+    threads = wanted or max(1, min(8, cores() // (2 * processes_here())))
+    torch.set_num_threads(threads)
+    return threads
+
+
+def hardware(world: World, threads: int, bf16: bool) -> str:
+    """What the run computes on, in words."""
+    if world.device.type == "cuda":
+        where = f"{torch.cuda.get_device_name()}, {'bf16' if bf16 else 'fp32'}"
+        where += "; not bit-reproducible: cuDNN and scattered sums add up in varying order"
+    else:
+        where = f"CPU, {threads} thread{'s' if threads > 1 else ''} (training.threads)"
+    return f"{where}, {world.size} processes" if world.size > 1 else where
+
+
+def build_model(experiment: Experiment, vocabulary_size: int) -> GNMT:
+    """The experiment's model, with weights drawn from its seed."""
+    torch.manual_seed(experiment.seed)
+    settings = experiment.model
+    return GNMT(
+        vocabulary_size,
+        settings.units,
+        settings.preset,
+        settings.encoder_layers,
+        settings.decoder_layers,
+        settings.dropout,
+        settings.input_feeding,
+    )
+
+
+def identity(experiment: Experiment, store: Store) -> dict[str, Any]:
+    """What a checkpoint's tensors and its position in the data belong to."""
+    settings = experiment.training
+    return {
+        "optimizer": settings.optimizer.kind,
+        "data": {
+            "fingerprint": store.manifest["fingerprint"],
+            "seed": experiment.seed,
+            "batch_tokens": settings.batch_tokens,
+            "temperature": settings.temperature,
+        },
+    }
+
+
+def resume(
+    checkpoints: Checkpoints,
+    present: dict[str, Any],
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    world: World,
+    progress: Progress,
+) -> Standing:
+    """Load the newest checkpoint that is whole, if there is one; `present` is our identity."""
+    checkpoint = _newest(checkpoints, world, progress)
+    if checkpoint is None:
+        return Standing()
+    progress.note(f"resuming from step {checkpoint.step:,}")
+    checkpoint.load_model(model)
+    if checkpoint.state["optimizer"] == present["optimizer"]:
+        checkpoint.load_optimizer(model, optimizer)
+    else:
+        progress.note("another optimiser than before: it begins without memory")
+    standing = Standing.of(checkpoint)
+    if checkpoint.state["data"] != present["data"]:
+        standing.position = Position(standing.position.epoch + 1)
+        progress.note("other batches than before: continuing with the next epoch")
+    return standing
+
+
+def _newest(checkpoints: Checkpoints, world: World, progress: Progress) -> Checkpoint | None:
+    """The first process decides, so that all load the same one."""
+    found = None
+    if world.is_first:
+        found, problems = checkpoints.newest()
+        for problem in problems:
+            progress.note(f"left aside: {problem}")
+        if found is not None:
+            checkpoints.set_aside(found.step)
+    name = world.share(found.path.name if found is not None else "")
+    if found is None and name:
+        return open_checkpoint(checkpoints.directory / name)
+    return found

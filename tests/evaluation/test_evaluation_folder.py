@@ -1,0 +1,119 @@
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fake_translator import Tools
+
+from accord.errors import AccordError
+from accord.evaluation.folder import evaluation_directory, read, write
+from accord.evaluation.matrix import evaluate
+from accord.evaluation.result import Evaluation
+
+LANGUAGES = ("en", "de", "fr")
+
+
+@pytest.fixture
+def make(tmp_path):
+    return Tools(tmp_path)
+
+
+@pytest.fixture
+def evaluated(make):
+    graph = make.star(*LANGUAGES)
+    translator = make.translator(graph, make.loses_words(graph))
+    held_out = make.held_out([("all", LANGUAGES, range(20))])
+    return evaluate(translator, held_out, make.origin)
+
+
+def test_files_of_an_evaluation(evaluated, tmp_path):
+    directory = evaluation_directory(tmp_path / "run", evaluated.evaluation.name)
+    write(evaluated, directory)
+    assert directory == tmp_path / "run" / "evaluation" / "test-beam4"
+    pairs = ("en-de", "en-fr", "de-en", "de-fr", "fr-en", "fr-de")
+    assert {path.name for path in directory.iterdir()} == {
+        "evaluation.json",
+        "statistics.npz",
+        *(f"{kind}.{pair}.txt" for kind in ("src", "ref", "hyp") for pair in pairs),
+        "hyp.de-fr.via-en.txt",
+        "hyp.fr-de.via-en.txt",
+    }
+    assert list(directory.parent.iterdir()) == [directory]
+
+
+def test_sacrebleu_on_the_files_gives_the_figures(evaluated, tmp_path):
+    write(evaluated, tmp_path / "here")
+    data = json.loads((tmp_path / "here" / "evaluation.json").read_text("utf-8"))
+    rows = {row["source"] + "-" + row["target"]: row for row in data["directions"]}
+    command = "-m sacrebleu ref.de-fr.txt -i hyp.de-fr.txt -m bleu chrf -b -w 4".split()
+    found = subprocess.check_output(
+        [sys.executable, *command], cwd=tmp_path / "here", stderr=subprocess.DEVNULL
+    )
+    bleu, chrf = json.loads(found)
+    assert bleu < 100
+    assert bleu == round(rows["de-fr"]["bleu"]["score"], 4)
+    assert chrf == round(rows["de-fr"]["chrf"]["score"], 4)
+
+
+def test_what_was_written_can_be_read(evaluated, tmp_path):
+    write(evaluated, tmp_path / "here")
+    found = read(tmp_path / "here")
+    assert found.evaluation == evaluated.evaluation
+    assert Evaluation.load(tmp_path / "here") == evaluated.evaluation
+    assert [(t.name, t.hypotheses, t.references, t.sources) for t in found.lines] == [
+        (t.name, t.hypotheses, t.references, t.sources) for t in evaluated.lines
+    ]
+    assert found.statistics.keys() == evaluated.statistics.keys()
+    for name, item in found.statistics.items():
+        assert np.array_equal(item.bleu, evaluated.statistics[name].bleu)
+        assert np.array_equal(item.chrf, evaluated.statistics[name].chrf)
+
+
+def test_a_second_evaluation_replaces_all_of_the_first(evaluated, tmp_path, make):
+    directory = tmp_path / "here"
+    write(evaluated, directory)
+    graph = make.star(*LANGUAGES)
+    held_out = make.held_out([("all", LANGUAGES, range(7))])
+    again = evaluate(make.translator(graph), held_out, make.origin, pivot=False)
+    write(again, directory)
+    assert not list(directory.glob("*via*"))
+    assert len((directory / "hyp.de-fr.txt").read_text("utf-8").splitlines()) == 7
+    assert read(directory).evaluation == again.evaluation
+    assert not list(tmp_path.glob(".here*"))
+
+
+def test_a_failure_leaves_the_first_evaluation_as_it_was(evaluated, tmp_path, monkeypatch):
+    directory = tmp_path / "here"
+    write(evaluated, directory)
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("accord.evaluation.folder.write_json", fail)
+    with pytest.raises(KeyboardInterrupt):
+        write(replace(evaluated, lines=evaluated.lines[:2]), directory)
+    assert read(directory).evaluation == evaluated.evaluation
+    assert not list(tmp_path.glob(".here*"))
+
+
+def test_damaged_or_absent_evaluations_are_refused(evaluated, tmp_path):
+    with pytest.raises(AccordError, match="accord evaluate"):
+        Evaluation.load(tmp_path / "nowhere" / "evaluation.json")
+    write(evaluated, tmp_path)
+    statistics = (tmp_path / "statistics.npz").read_bytes()
+    for damaged in (b"", statistics[:-50]):
+        (tmp_path / "statistics.npz").write_bytes(damaged)
+        with pytest.raises(AccordError, match="statistics cannot be read"):
+            read(tmp_path)
+    (tmp_path / "statistics.npz").write_bytes(statistics)
+    (tmp_path / "hyp.de-fr.txt").write_text("one line\n", "utf-8")
+    with pytest.raises(AccordError, match="1 lines where the evaluation had 20"):
+        read(tmp_path)
+    (tmp_path / "hyp.de-fr.txt").unlink()
+    with pytest.raises(AccordError, match=r"hyp\.de-fr\.txt"):
+        read(tmp_path)
+    (tmp_path / "evaluation.json").write_text("{}", "utf-8")
+    with pytest.raises(AccordError, match="cannot be read"):
+        read(tmp_path)

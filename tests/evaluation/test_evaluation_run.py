@@ -1,0 +1,114 @@
+"""From a trained run to its evaluation: the model is real, tiny and bad."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from accord.corpus.prepare import prepare
+from accord.errors import AccordError
+from accord.evaluation.folder import read
+from accord.evaluation.run import evaluate_run
+from accord.experiment_file import load
+from accord.search.result import SearchSettings
+from accord.training.trainer import train
+from accord.translator import Translator
+
+WORDS = {
+    "en": "zero one two three four five six seven eight nine".split(),
+    "de": "null eins zwei drei vier fünf sechs sieben acht neun".split(),
+    "fr": "zéro un deux trois quatre cinq six sept huit neuf".split(),
+}
+GREEDY = SearchSettings(beam=1)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two runs of the same data that differ in the number of steps."""
+    base = tmp_path_factory.mktemp("evaluated")
+    for language, words in WORDS.items():
+        for split, numbers in (("train", range(100, 300)), ("test", range(3000, 3012))):
+            text = "".join(" ".join(words[int(d)] for d in str(n)) + "\n" for n in numbers)
+            (base / f"{split}.{language}").write_text(text, "utf-8")
+    settings = {
+        "languages": list(WORDS),
+        "corpora": [{"pair": f"en-{x}", "train": str(base / "train.{lang}")} for x in ("de", "fr")],
+        "test": str(base / "test.{lang}"),
+        "overlap": "keep",
+        "vocabulary": {"size": 320},
+        "store": str(base / "store"),
+        "model": {"units": 16, "encoder_layers": 1, "decoder_layers": 2},
+        "training": {"batch_tokens": 512, "threads": 1, "validation": {"every": 1000}},
+    }
+    path = base / "toy.yaml"
+    path.write_text(yaml.safe_dump(settings), "utf-8")
+    prepare(load(path), workers=1)
+    for name, steps in (("long", 40), ("short", 2)):
+        train(load(path, [f"run={base / name}", f"training.steps={steps}"]))
+    return base
+
+
+def test_a_run_is_evaluated_and_compared(runs):
+    short = evaluate_run(runs / "short", settings=GREEDY)
+    assert short.comparison is None
+    long = evaluate_run(runs / "long", settings=GREEDY, against=runs / "short")
+    assert long.directory == runs / "long" / "evaluation" / "test-beam1"
+    origin = long.evaluation.origin
+    manifest = json.loads((runs / "long" / "manifest.json").read_text("utf-8"))
+    assert (origin.run, origin.checkpoint, origin.step) == ("long", "best", 40)
+    assert origin.fingerprint == manifest["fingerprint"]
+    assert (origin.device, origin.precision) == ("cpu", "fp32")
+    better, worse = (item.evaluation.consistency.per_token.epsilon for item in (long, short))
+    assert better < worse
+    written = json.loads((long.directory / "against-short.json").read_text("utf-8"))
+    assert written["averages"]["supervised"]["bleu"] == pytest.approx(
+        vars(long.comparison.averages["supervised"].bleu)
+    )
+
+
+def test_files_hold_what_the_translator_says(runs):
+    found = evaluate_run(runs / "long", settings=GREEDY)
+    translator = Translator.load(runs / "long", device="cpu")
+    rows = {row.name: row for row in (*found.evaluation.directions, *found.evaluation.via_pivot)}
+    for item in read(found.directory).lines:
+        said = translator.translate(
+            item.sources,
+            item.direction.target,
+            source=item.direction.source,
+            via="auto" if item.via else None,
+            settings=GREEDY,
+        )
+        assert [translation.text for translation in said] == list(item.hypotheses)
+        if not item.via:
+            losses = translator.cross_entropy(item.sources, item.references, item.direction.target)
+            expected = sum(nats for nats, _ in losses) / sum(tokens for _, tokens in losses)
+            assert rows[item.name].cross_entropy == pytest.approx(expected, rel=1e-5)
+    command = "-m sacrebleu ref.en-de.txt -i hyp.en-de.txt -m bleu chrf -b -w 4".split()
+    scores = json.loads(
+        subprocess.check_output(
+            [sys.executable, *command], cwd=found.directory, stderr=subprocess.DEVNULL
+        )
+    )
+    row = rows["en-de"]
+    assert scores == [round(row.bleu.score, 4), round(row.chrf.score, 4)]
+
+
+def test_checkpoints_are_evaluated_side_by_side(runs):
+    found = evaluate_run(
+        runs / "long", settings=GREEDY, checkpoint="last", limit=2, pivot=False, agreement=False
+    )
+    assert found.directory.name == "test-beam1-last-first2"
+    assert found.evaluation.origin.checkpoint == "last"
+
+
+def test_another_run_must_have_been_evaluated_in_the_same_way(runs, tmp_path):
+    shutil.copytree(runs / "short", tmp_path / "fresh", ignore=lambda *_: ["evaluation"])
+    with pytest.raises(AccordError, match=r"no evaluation 'test-beam1'.*\n.*accord evaluate"):
+        evaluate_run(runs / "long", settings=GREEDY, against=tmp_path / "fresh")
+    with pytest.raises(AccordError, match="with itself"):
+        evaluate_run(runs / "long", settings=GREEDY, against=runs / "long")
+    with pytest.raises(AccordError, match="no run directory"):
+        evaluate_run(tmp_path)

@@ -1,0 +1,167 @@
+"""Checkpoints on disk: whole or not there, checked when opened, pruned and averaged."""
+
+import errno
+import os
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+from toy_training import (
+    Fault,
+    arguments,
+    checkpoint,
+    checkpoints,
+    experiment,
+    prepared,
+    run_fork,
+)
+
+from accord.errors import AccordError
+from accord.training.checkpoint import Checkpoints, average, open_checkpoint
+from accord.training.optimizer import build_optimizer
+from accord.training.trainer import train
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 2))
+
+
+def trained(model, kind, steps):
+    optimizer = build_optimizer(kind, model)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.ones(3, 4)).square().sum().backward()
+        optimizer.step()
+    return optimizer
+
+
+@pytest.mark.parametrize("kind", ["adam", "adafactor"])
+def test_what_is_saved_comes_back_bit_for_bit(tmp_path, model, kind):
+    optimizer = trained(model, kind, 3)
+    store = Checkpoints(tmp_path)
+    path = store.save(3, model, optimizer, {"seconds": 0.1 + 0.2})
+    assert {p.suffix for p in path.iterdir()} == {".safetensors", ".json"}
+    again = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 2))
+    fresh = build_optimizer(kind, again)
+    found, problems = store.newest()
+    assert (found.step, found.state["seconds"], problems) == (3, 0.1 + 0.2, [])
+    found.load_model(again)
+    found.load_optimizer(again, fresh)
+    # One more step shows whether anything of the optimiser's memory is missing.
+    for one, other in ((model, optimizer), (again, fresh)):
+        other.zero_grad()
+        one(torch.ones(3, 4)).square().sum().backward()
+        other.step()
+    for got, wanted in zip(again.parameters(), model.parameters(), strict=True):
+        assert torch.equal(got, wanted)
+
+
+def test_weights_of_another_model_are_refused(tmp_path, model):
+    path = Checkpoints(tmp_path).save(1, model, trained(model, "adam", 1), {})
+    with pytest.raises(AccordError, match="not those of this model") as error:
+        open_checkpoint(path).load_model(nn.Sequential(nn.Linear(4, 6), nn.Linear(6, 2)))
+    assert str(path) in str(error.value)
+
+
+def test_pruning_keeps_the_newest_and_the_best(tmp_path, model):
+    store, optimizer = Checkpoints(tmp_path), trained(model, "adam", 1)
+    for step in (5, 10, 15, 20, 100_000_000):
+        store.save(step, model, optimizer, {})
+    (tmp_path / ".step-00000025.123").mkdir()
+    (tmp_path / "average").mkdir()
+    store.prune(2, best=10)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "average",
+        "step-00000010",
+        "step-00000020",
+        "step-100000000",
+    ]
+
+
+def test_saving_over_a_damaged_checkpoint_replaces_it(tmp_path, model):
+    store, optimizer = Checkpoints(tmp_path), trained(model, "adam", 1)
+    path = store.save(5, model, optimizer, {})
+    (path / "state.json").write_text("{}")
+    (path / "left-over").write_text("")
+    store.save(5, model, optimizer, {})
+    assert open_checkpoint(path).step == 5
+    assert not (path / "left-over").exists()
+
+
+def test_a_checkpoint_of_another_format_is_not_called_damaged(tmp_path, model, monkeypatch):
+    monkeypatch.setattr("accord.training.checkpoint.FORMAT", 99)
+    path = Checkpoints(tmp_path).save(5, model, trained(model, "adam", 1), {})
+    monkeypatch.undo()
+    with pytest.raises(AccordError, match="of format 99"):
+        open_checkpoint(path)
+
+
+def test_a_full_disk_leaves_the_older_checkpoints_alone(tmp_path, model, monkeypatch):
+    store, optimizer = Checkpoints(tmp_path), trained(model, "adam", 1)
+    store.save(5, model, optimizer, {})
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(AccordError, match="no space left") as error:
+        store.save(10, model, optimizer, {})
+    assert "step-00000010" in error.value.where
+    monkeypatch.undo()
+    assert [p.name for p in tmp_path.iterdir()] == ["step-00000005"]
+    assert store.newest()[0].step == 5
+
+
+def test_a_run_that_may_not_write_so_much_ends_with_a_remedy(tmp_path, tmp_path_factory):
+    """The operating system itself refuses, in the middle of the second file of a checkpoint."""
+    toy = prepared(tmp_path_factory.getbasetemp())
+    run, output = tmp_path / "run", tmp_path / "output"
+    train(experiment(toy, tmp_path / "measure", training__steps=1))
+    size = (checkpoint(tmp_path / "measure", 1) / "optimizer.safetensors").stat().st_size
+    assert run_fork(arguments(toy, run), output, Fault(at=21, number=15)) == 0
+    before = checkpoints(run)
+    assert run_fork(arguments(toy, run), output, Fault(largest_file=size - 1)) == 1
+    text = output.read_text()
+    assert "cannot write: the file would be larger than allowed" in text
+    assert "Traceback" not in text
+    assert checkpoints(run) == before
+    assert not list((run / "checkpoints").glob(".*"))
+    assert run_fork(arguments(toy, run), output) == 0
+
+
+def test_the_average_is_the_mean_of_the_weights(tmp_path, model):
+    store, optimizer = Checkpoints(tmp_path), trained(model, "adam", 1)
+    paths, states = [], []
+    for step in (10, 20, 30):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter))
+        paths.append(store.save(step, model, optimizer, {}))
+        states.append({name: value.clone() for name, value in model.state_dict().items()})
+    average(paths, tmp_path / "average")
+    mean = load_file(tmp_path / "average" / "model.safetensors")
+    assert mean.keys() == states[0].keys()
+    for name, value in mean.items():
+        by_hand = sum(state[name].double() for state in states) / 3
+        assert torch.equal(value, by_hand.float())
+    found = open_checkpoint(tmp_path / "average")
+    assert found.state["average_of"] == [10, 20, 30]
+    assert store.newest()[0].step == 30  # an average is no place to resume from
+    (paths[1] / "model.safetensors").write_bytes(b"")
+    with pytest.raises(AccordError, match="damaged"):
+        average(paths, tmp_path / "average")
+    assert open_checkpoint(tmp_path / "average").step == 30
+
+
+def test_averaging_more_checkpoints_than_there_are(tmp_path, tmp_path_factory):
+    toy = prepared(tmp_path_factory.getbasetemp())
+    run, output = tmp_path / "run", tmp_path / "output"
+    train(experiment(toy, run, training__steps=15))
+    assert checkpoints(run) == [14, 15]
+    assert run_fork(["average", str(run), "--last", "2"], output) == 0
+    assert (run / "checkpoints" / "average" / "model.safetensors").is_file()
+    assert run_fork(["average", str(run), "--last", "3"], output) == 1
+    assert "the run has 2 checkpoints, not 3" in output.read_text()

@@ -1,0 +1,108 @@
+"""One update: the mean over all tokens, however they are split, clipped, and finite."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from accord.corpus.batches import Batch
+from accord.model.gnmt import GNMT
+from accord.model.tensors import TensorBatch
+from accord.objective.likelihood import composite_likelihood
+from accord.training.gradients import FlatGradients
+from accord.training.update import Updater
+
+
+def ragged_batch(rows=7, seed=5):
+    """Rows of very different lengths, so that a mean of means would be wrong."""
+    draw = np.random.default_rng(seed)
+    lengths = draw.integers(2, 12, rows)
+    width = int(lengths.max())
+    tokens = draw.integers(4, 20, (rows, width)).astype(np.int32)
+    tokens[np.arange(width) >= lengths[:, None]] = 0
+    none = np.zeros(rows, dtype=np.int16)
+    return Batch(tokens, lengths, tokens, lengths, none, none, none, lengths,
+                 update_rows=rows, update_target_tokens=int(lengths.sum()))  # fmt: skip
+
+
+def updater(clip=1e9, rate=0.0):
+    torch.manual_seed(2)
+    model = GNMT(20, 6, encoder_layers=1, decoder_layers=2, dropout=0.0)
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(trainable, lr=rate)
+    return Updater(model, optimizer, label_smoothing=0.1, clip=clip, bf16=False, graphs=False)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7, 9])
+def test_parts_of_an_update_average_like_the_whole(parts):
+    """T14; with 9 parts of 7 rows, two parts are empty."""
+    batch, one = ragged_batch(), updater()
+    loss = composite_likelihood(one.model, TensorBatch.from_numpy(batch)).loss
+    (loss / batch.update_target_tokens).backward()
+    wanted = one.gradients.flat.clone()
+    tensors = [TensorBatch.from_numpy(batch.part(k, parts)) for k in range(parts)]
+    outcome = one.update(tensors, batch.update_target_tokens)
+    assert torch.allclose(one.gradients.flat, wanted, rtol=1e-4, atol=1e-7)
+    assert outcome.gradient_norm == pytest.approx(float(wanted.norm()), rel=1e-5)
+    assert float(outcome.losses_2[0]) == pytest.approx(loss.item(), rel=1e-5)
+    assert outcome.applied
+
+
+def test_a_long_gradient_is_shortened_and_its_length_told():
+    batch = ragged_batch()
+    tensors = [TensorBatch.from_numpy(batch)]
+    free, tight = updater(), updater(clip=0.01)
+    norm = free.update(tensors, batch.update_target_tokens).gradient_norm
+    assert norm > 0.02
+    assert tight.update(tensors, batch.update_target_tokens).gradient_norm == norm
+    assert float(tight.gradients.flat.norm()) == pytest.approx(0.01, rel=1e-3)
+    direction = tight.gradients.flat / 0.01 - free.gradients.flat / norm
+    assert direction.norm() < 1e-3
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("where", ["parameter", "loss"])
+def test_nothing_moves_where_a_number_is_not_finite(where, value, monkeypatch):
+    one = updater(rate=0.5)
+    batch = ragged_batch()
+    if where == "parameter":
+        with torch.no_grad():
+            one.gradients.parameters[-1].view(-1)[0] = value
+    else:
+        plain = one._losses
+        monkeypatch.setattr(one, "_losses", lambda batch: plain(batch) + value)
+    before = [p.clone() for p in one.model.parameters()]
+    outcome = one.update([TensorBatch.from_numpy(batch)], batch.update_target_tokens)
+    assert not outcome.applied
+    for parameter, old in zip(one.model.parameters(), before, strict=True):
+        assert torch.equal(parameter.nan_to_num(7.0), old.nan_to_num(7.0))
+
+
+def test_a_bad_update_leaves_no_trace_in_the_next():
+    one, other = updater(rate=0.5), updater(rate=0.5)
+    batch = ragged_batch()
+    tensors = [TensorBatch.from_numpy(batch)]
+    plain = one._losses
+    one._losses = lambda batch: plain(batch) * math.nan
+    assert not one.update(tensors, batch.update_target_tokens).applied
+    one._losses = plain
+    for each in (one, other):
+        assert each.update(tensors, batch.update_target_tokens).applied
+    for mine, theirs in zip(one.model.parameters(), other.model.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_gradients_lie_in_one_buffer_that_stays():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    model[0].bias.requires_grad_(False)
+    flat = FlatGradients(model)
+    assert flat.flat.numel() == 12 + 8 + 2
+    place = flat.flat.data_ptr()
+    for _ in range(2):
+        flat.zero()
+        model(torch.ones(5, 3)).sum().backward()
+    assert model[1].bias.grad.tolist() == [5.0, 5.0]
+    assert flat.flat[-2:].tolist() == [5.0, 5.0]
+    assert flat.flat.data_ptr() == place
