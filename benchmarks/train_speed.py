@@ -26,6 +26,7 @@ from accord.corpus.store import Store
 from accord.model.gnmt import GNMT
 from accord.model.tensors import TensorBatch, fitting_shape
 from accord.objective.linear_cross_entropy import linear_cross_entropy
+from accord.training.micro_batch import MicroBatch
 from accord.training.optimizer import OptimizerKind, build_optimizer
 from accord.training.update import Updater
 
@@ -111,7 +112,7 @@ def measure(
         seen: set[tuple[int, ...]] = set()
         warm = time.perf_counter()
         for count, (batch, tensors) in enumerate(batches):
-            updater.update([tensors], batch.update_target_tokens)
+            updater.update([MicroBatch(tensors)], batch.update_target_tokens)
             seen.add(tuple(tensors.source_BS.shape))
             if count > 3 and (not graphs or count > 150 or time.perf_counter() - warm > 20):
                 break
@@ -122,7 +123,7 @@ def measure(
             new = tuple(tensors.source_BS.shape) not in seen
             if graphs and new:
                 continue  # recording a graph is paid once, not per step
-            updater.update([tensors], batch.update_target_tokens)
+            updater.update([MicroBatch(tensors)], batch.update_target_tokens)
             steps += 1
             target += batch.target_tokens
             source += batch.source_tokens
@@ -162,7 +163,7 @@ def split(
     tensors = host.to(DEVICE)
     model = updater.model
     autocast = torch.autocast(DEVICE.type, torch.bfloat16, enabled=updater.bf16)
-    whole = timed(lambda: updater.accumulate([host]))
+    whole = timed(lambda: updater.accumulate([MicroBatch(host)]))
     with autocast:
         hidden = torch.randn(tensors.target_BT.numel(), model.output_weight.shape[1], device=DEVICE)
 

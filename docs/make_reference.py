@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from accord.config import Experiment, Language, Pair, Section
+from accord.config import Directory, Experiment, Language, Pair, Section
 
 PAGE = Path(__file__).with_name("experiment.md")
 
@@ -169,6 +169,8 @@ def _value(annotation: Any, sections: Mapping[type[Section], list[str]]) -> str:
         return "language code"
     if annotation == Pair:
         return "pair such as `en-de`"
+    if annotation == Directory:
+        return "path, without control characters"
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _limited(arguments[0], arguments[1:], sections)
@@ -194,7 +196,7 @@ def _limited(inner: Any, limits: tuple[Any, ...], sections: Mapping[type[Section
             for name in ("ge", "gt", "le", "lt", "pattern"):
                 if getattr(part, name, None) is not None:
                     found[name] = getattr(part, name)
-    for known in (Language, Pair):
+    for known in (Language, Pair, Directory):
         if found.get("pattern") == get_args(known)[1].pattern:
             return _value(known, sections)
     words = _value(inner, sections)

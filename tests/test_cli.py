@@ -151,3 +151,52 @@ def test_the_tour(tmp_path):
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda p: p.stem)
 def test_every_recipe_is_valid(path):
     accord("config", path)
+
+
+def test_places_for_output_are_checked_before_the_work(toy, tmp_path):
+    assert "this is a directory" in accord("prepare", toy, "--json", tmp_path, code=1).stderr
+    assert not (toy.parent / "store").exists()
+    assert "end in .svg" in accord("graph", toy, "--svg", toy, code=2).stderr
+    assert toy.read_text().startswith("languages")
+
+
+def test_workers_have_a_limit(toy):
+    assert "256" in accord("prepare", toy, "--workers", "257", code=2).stderr
+
+
+def test_builtin_overwrites_only_if_told_to(tmp_path):
+    (tmp_path / "dev.en").write_text("mine\n")
+    options = ("builtin", tmp_path, "--pairs", "en-de", "--lines", "20", "--held-out", "5")
+    assert "--force" in accord(*options, code=1).stderr
+    assert (tmp_path / "dev.en").read_text() == "mine\n"
+    accord(*options, "--force")
+    assert (tmp_path / "dev.en").read_text() != "mine\n"
+
+
+@pytest.mark.parametrize("command", ["config", "graph"])
+def test_output_that_cannot_be_written_is_an_error(toy, command):
+    run = subprocess.run(
+        f"{sys.executable} -m accord {command} {toy} > /dev/full",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert run.stderr == "accord: the output cannot be written: No space left on device\n"
+
+
+def test_a_terminal_that_lacks_characters_is_no_accident(toy):
+    assert "? overlap" in accord("prepare", toy, PYTHONIOENCODING="ascii").stdout
+
+
+def test_a_second_interrupt_does_not_break_into_the_clearing_up():
+    code = (
+        "import os, signal\nfrom accord import cli\n"
+        "try: cli._interrupt(signal.SIGINT, None)\n"
+        "except cli._InterruptedError: pass\n"
+        "for number in (signal.SIGINT, signal.SIGTERM): os.kill(os.getpid(), number)\n"
+        "print('cleared up')"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.stdout == "cleared up\n"

@@ -109,6 +109,33 @@ def test_overrides_change_single_keys(tmp_path):
         ("overlap: disjoint", "overlap: {mode: keep, pairs: [de-fr]}", ["takes no pairs"]),
         ("dev: dev.{lang}", "dev: {path: 'a.{lang}', sets: [{pair: en-de, path: b}]}", ["both"]),
         ("overlap: disjoint", "overlap: [", ["not a readable YAML file"]),
+        ("overlap: disjoint", "name: 2024-13-45", ["not a readable YAML file"]),
+        ("overlap: disjoint", f"x: {'[' * 3000}{']' * 3000}", ["not a readable YAML file"]),
+        (
+            '  - {pair: en-de, path: "test.de.{lang}"}',
+            "  - {pair: en-de, path: 'a.{lang}'}\n  - {pair: de-en, path: 'b.{lang}'}",
+            [
+                "line 9",
+                "test.sets.1.pair",
+                "de-en (b.{lang})",
+                "en-de (a.{lang})",
+                "one set a pair",
+            ],
+        ),
+        ("dev: dev.{lang}", "dev: ''", ["line 6", "dev.path", "''"]),
+        ("data/train.{lang}", "", ["corpora.0.train.0.path", "''"]),
+        ("overlap: disjoint", "store: ''", ["line 9", "store"]),
+        ("overlap: disjoint", 'run: "a\\nb"', ["line 9", "run"]),
+        ("overlap: disjoint", "name: ..", ["line 9", "name"]),
+        ("overlap: disjoint", "name: -x", ["line 9", "name"]),
+        ("overlap: disjoint", "cleaning: {max_characters: null}", ["max_characters"]),
+        ("overlap: disjoint", "cleaning: {max_characters: 20001}", ["20001", "20000"]),
+        ("overlap: disjoint", "vocabulary: {sample: 99}", ["99", "100"]),
+        ("overlap: disjoint", "seed: yes", ["line 9", "True", "integer"]),
+        ("overlap: disjoint", "cleaning: {max_ratio: true}", ["max_ratio", "True"]),
+        ("overlap: disjoint", "cleaning: {max_subwords: on}", ["max_subwords", "True"]),
+        ("pair: en-fr", "pair: en-fr\n    limit: yes", ["corpora.1.limit", "True"]),
+        ("overlap: disjoint", "on: 1", ["True", "Keys should be strings", "in quotes"]),
     ],
 )
 def test_every_mistake_names_place_value_and_remedy(tmp_path, old, new, parts):
@@ -166,3 +193,42 @@ def test_values_of_the_wrong_shape_are_explained(tmp_path):
         tmp_path, yaml.safe_dump({"languages": ["en", "de"], "corpora": 3})
     )
     assert "mapping" in complaint(tmp_path, "- a\n- b\n")
+
+
+def test_the_norway_problem_is_explained_once(tmp_path):
+    """YAML takes `no` for false; the list is then too short, which only follows from it."""
+    text = "languages: [en, no]\ncorpora: [{pair: en-no, train: 'a.{lang}'}]\n"
+    message = complaint(tmp_path, text)
+    assert "languages.1" in message
+    assert "put the word in quotes" in message
+    assert "problems" not in message
+    assert "at least 2" not in message
+    assert "at least 2" in complaint(tmp_path, text.replace("en, no", "en"))
+
+
+def test_whole_numbers_serve_where_a_number_is_wanted(tmp_path):
+    found = experiment(tmp_path, GOOD, "cleaning.max_ratio=3", "vocabulary.temperature=5")
+    assert (found.cleaning.max_ratio, found.vocabulary.temperature) == (3.0, 5.0)
+
+
+def test_aliases_are_followed_once(tmp_path):
+    """Each list of ten is ten times the one before: all of them would be a billion visits."""
+    lists = ["x0: &x0 [{a: 1}, {a: 1}]"]
+    lists += [f"x{i}: &x{i} [{', '.join([f'*x{i - 1}'] * 10)}]" for i in range(1, 10)]
+    assert "unknown key 'x9'" in complaint(tmp_path, GOOD + "\n".join(lists))
+    assert "unknown key 'x'" in complaint(tmp_path, "&a\n" + GOOD + "x: *a\n")
+
+
+@pytest.mark.parametrize("part", ["²", "٣", "-1"])
+def test_items_are_numbered_in_plain_digits(tmp_path, part):
+    assert f"no place '{part}'" in complaint(tmp_path, GOOD, f"corpora.{part}.limit=5")
+
+
+def test_an_override_nested_too_deeply(tmp_path):
+    assert "not YAML" in complaint(tmp_path, GOOD, f"seed={'[' * 3000}")
+
+
+def test_a_directory_is_no_experiment_file(tmp_path):
+    with pytest.raises(AccordError, match="cannot be read: Is a directory") as caught:
+        load(tmp_path)
+    assert caught.value.where == str(tmp_path)

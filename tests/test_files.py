@@ -2,11 +2,19 @@ import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from accord.errors import AccordError
-from accord.files import atomic_write, exclusive, sha256_of
+from accord.files import (
+    atomic_write,
+    check_writable,
+    exclusive,
+    reading_errors,
+    sha256_of,
+    writing_errors,
+)
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
@@ -48,8 +56,6 @@ def test_disk_trouble_becomes_an_error_with_a_remedy(tmp_path, code):
 
 def test_a_really_full_disk(tmp_path):
     """/dev/full answers every write as a full disk does."""
-    from accord.files import writing_errors
-
     with (
         pytest.raises(AccordError, match="no space left"),
         writing_errors(tmp_path),
@@ -74,3 +80,69 @@ def test_two_processes_cannot_hold_one_directory(tmp_path):
 def test_sha256(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
     assert sha256_of(tmp_path / "a").startswith("ba7816bf8f01cfea")
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "link").symlink_to("far/target")
+    for text in ("one", "two"):
+        with atomic_write(tmp_path / "link") as file:
+            file.write(text)
+        assert (tmp_path / "far" / "target").read_text() == text
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["far", "link"]
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True)
+    with atomic_write(pipe) as file:
+        file.write("hello\n")
+    assert reader.communicate(timeout=20)[0] == "hello\n"
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("check", [check_writable, lambda path: atomic_write(path).__enter__()])
+def test_places_that_cannot_be_written_to(tmp_path, check):
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    for name, message in (
+        (".", "this is a directory"),
+        ("file/x", "a part of the path is a file"),
+        ("loop", "lead in a circle"),
+        ("x" * 300, "too long"),
+    ):
+        with pytest.raises(AccordError, match=message):
+            check(tmp_path / name)
+    assert sorted(os.listdir(tmp_path)) == ["file", "loop"]
+
+
+def test_places_that_can_be_written_to_are_left_as_they_are(tmp_path):
+    (tmp_path / "file").write_text("old")
+    for name in ("new", "deep/down/new", "file"):
+        check_writable(tmp_path / name)
+    check_writable(Path("/dev/null"))
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_directory_without_permission_is_found_out_beforehand(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(AccordError, match="permission denied"):
+        check_writable(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize("code", [errno.EEXIST, errno.EISDIR, errno.EBUSY, errno.ELOOP])
+def test_rarer_trouble_has_a_remedy_too(tmp_path, code):
+    with pytest.raises(AccordError, match="cannot write") as caught, writing_errors(tmp_path):
+        raise OSError(code, os.strerror(code))
+    assert caught.value.fix
+
+
+def test_reading_errors_name_the_file(tmp_path):
+    with (
+        pytest.raises(AccordError, match="cannot be read: No such file") as caught,
+        reading_errors(tmp_path),
+    ):
+        (tmp_path / "a").read_bytes()
+    assert caught.value.where == str(tmp_path / "a")

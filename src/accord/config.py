@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, StringConstraints
 
 from accord.graph import Direction, TranslationGraph
 
@@ -11,6 +11,11 @@ Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(_[A-Za-z0-9]+)
 Pair = Annotated[
     str, StringConstraints(pattern=r"^[a-z]{2,3}(_[A-Za-z0-9]+)?-[a-z]{2,3}(_[A-Za-z0-9]+)?$")
 ]
+# Strict: YAML's yes and true are no numbers.
+Whole = Annotated[int, Strict()]
+Real = Annotated[float, Strict()]
+FilePath = Annotated[str, StringConstraints(min_length=1)]
+Directory = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$")]
 Format = Literal["auto", "text", "tsv", "jsonl", "tmx", "iwslt", "sgm"]
 
 
@@ -37,12 +42,12 @@ class Section(BaseModel):
 class Source(Section):
     """Files that hold sentences. A plain string in YAML is a source with only a path."""
 
-    path: str
+    path: FilePath
     """File; {lang} is filled in. Compressed files (.gz .xz .bz2 .zst) are read as they are, and
     members of archives as archive.tar.gz::member."""
     format: Format = "auto"
     """How to read it; auto decides by the name."""
-    columns: dict[Language, Annotated[int, Field(ge=0)]] | None = None
+    columns: dict[Language, Annotated[Whole, Field(ge=0)]] | None = None
     """For tsv: the column of each language, counted from 0."""
 
 
@@ -72,7 +77,7 @@ class Corpus(Section):
     """Its text: a path, or a list of paths that are read one after the other."""
     directions: Literal["both", "forward"] = "both"
     """Train both directions on it, or only the one in which the pair is written."""
-    limit: Annotated[int, Field(ge=1)] | None = None
+    limit: Annotated[Whole, Field(ge=1)] | None = None
     """Keep at most so many lines, chosen by the seed; a smaller limit gives a subset."""
 
     @property
@@ -105,7 +110,7 @@ class HeldOut(Section):
     """Sentences kept out of training. Either `path` (one multi-parallel set, with {lang}) or
     `sets` (one set a pair; pairs that have none are joined through a pivot language)."""
 
-    path: str | None = None
+    path: FilePath | None = None
     """A multi-parallel set: the same sentences in every language; {lang} is filled in."""
     format: Format = "auto"
     """How to read `path`; auto decides by the name."""
@@ -134,11 +139,12 @@ class Cleaning(Section):
     """Replace control characters, odd spaces and line separators by one space."""
     empty: bool = True
     """Drop pairs with an empty side."""
-    max_characters: Annotated[int, Field(ge=1)] | None = 2000
-    """Drop pairs with a side longer than this, in characters."""
-    max_subwords: Annotated[int, Field(ge=1)] | None = 250
+    max_characters: Annotated[Whole, Field(ge=1, le=20_000)] = 2000
+    """Drop pairs with a side longer than this, in characters. There is always a limit, since words
+    of more than 65,535 characters break the training of the vocabulary."""
+    max_subwords: Annotated[Whole, Field(ge=1)] | None = 250
     """Drop pairs with a side longer than this, in subwords."""
-    max_ratio: Annotated[float, Field(ge=1)] | None = 9.0
+    max_ratio: Annotated[Real, Field(ge=1)] | None = 9.0
     """Drop pairs whose longer side has more than this many times the characters of the shorter."""
     identical: bool = True
     """Drop pairs whose sides are the same text."""
@@ -151,11 +157,11 @@ class Cleaning(Section):
 class VocabularySettings(Section):
     """The subword vocabulary that all languages share (sentencepiece BPE with byte fallback)."""
 
-    size: Annotated[int, Field(ge=300, le=65536)] = 32000
+    size: Annotated[Whole, Field(ge=300, le=65536)] = 32000
     """Number of entries, tags and the 256 byte pieces included."""
-    sample: Annotated[int, Field(ge=1)] = 1_000_000
+    sample: Annotated[Whole, Field(ge=100)] = 1_000_000
     """Train it on at most so many sentences."""
-    temperature: Annotated[float, Field(ge=1)] = 2.0
+    temperature: Annotated[Real, Field(ge=1)] = 2.0
     """Share of each language in that sample: 1 is natural, higher is more even."""
 
 
@@ -165,13 +171,13 @@ class ModelSettings(Section):
     preset: Literal["paper", "gnmt3"] = "paper"
     """paper: 2 bidirectional encoder layers, 4 decoder layers. gnmt3: the authors' release, one
     bidirectional and 2 further encoder layers, 3 decoder layers."""
-    units: Annotated[int, Field(ge=1)] = 512
+    units: Annotated[Whole, Field(ge=1)] = 512
     """Width of embeddings and layers."""
-    encoder_layers: Annotated[int, Field(ge=1)] | None = None
+    encoder_layers: Annotated[Whole, Field(ge=1)] | None = None
     """Number of encoder layers, if not the preset's."""
-    decoder_layers: Annotated[int, Field(ge=1)] | None = None
+    decoder_layers: Annotated[Whole, Field(ge=1)] | None = None
     """Number of decoder layers, if not the preset's."""
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    dropout: Annotated[Real, Field(ge=0, lt=1)] = 0.2
     """Share of every layer's inputs that is dropped in training."""
     input_feeding: bool = True
     """Feed the attention of the step before into the bottom decoder layer, as the paper does;
@@ -183,12 +189,12 @@ class OptimizerSettings(Section):
 
     kind: Literal["adafactor", "adam"] = "adafactor"
     """adafactor is the paper's; adam is the practical alternative."""
-    learning_rate: Annotated[float, Field(gt=0)] | None = None
+    learning_rate: Annotated[Real, Field(gt=0)] | None = None
     """Highest learning rate; by default 0.01 for adafactor and 0.001 for adam."""
     schedule: Literal["paper", "inverse-sqrt", "constant"] | None = None
     """paper: the highest rate for `warmup` steps, then 1/sqrt(step). inverse-sqrt: a straight rise
     in `warmup` steps, then the same fall. By default paper for adafactor, inverse-sqrt for adam."""
-    warmup: Annotated[int, Field(ge=1)] = 10_000
+    warmup: Annotated[Whole, Field(ge=1)] = 10_000
     """Steps before the rate begins to fall."""
 
     @property
@@ -202,35 +208,79 @@ class OptimizerSettings(Section):
         return self.schedule or ("paper" if self.kind == "adafactor" else "inverse-sqrt")
 
 
+class AgreementConfig(Section):
+    """Agreement-based training: both sides of a pair are to be translated alike into a third
+    language."""
+
+    weight: Annotated[Real, Field(ge=0)] = 0.01
+    """gamma: how much agreement counts beside the likelihood; 0 leaves it out."""
+    start: Annotated[Whole, Field(ge=0)] = 100_000
+    """The last step without agreement: the model must translate before it can agree."""
+    ramp: Annotated[Whole, Field(ge=0)] = 0
+    """Steps over which the weight rises after `start`; 0 switches it on at once."""
+    auxiliary: Literal["zero-shot", "all", "non-english"] = "zero-shot"
+    """The third language: zero-shot: one outside the pair with a zero-shot side. all: any (the
+    paper). non-english: any but English (the authors' release)."""
+    protect: Literal["supervised", "none"] = "supervised"
+    """Shield directions with data from agreement gradients; none is the release's behaviour."""
+    decoding: Literal["continuous", "straight-through", "hard", "sampled"] = "continuous"
+    """How the third-language translation is made: mixtures of embeddings (the paper), tokens with
+    the mixture's gradient, or tokens without gradient, which only teach the other side."""
+    measure: Literal["cross-entropy", "kl"] = "cross-entropy"
+    """kl takes the translation's own entropy off, so that nothing makes it sharper."""
+    normalize: Literal["sum", "token"] = "sum"
+    """Over the tokens of a translation: sum (the scale of the paper's 0.01) or mean."""
+    max_length: Annotated[Whole, Field(ge=1)] = 40
+    """The most tokens of such a translation."""
+    relative_length: bool = True
+    """Stop also at 1.5 times the longer sentence of the pair and 5 tokens."""
+    temperature: Annotated[Real, Field(gt=0)] = 1.0
+    """Of the softmax that makes the translation."""
+    dropout: bool = True
+    """Dropout while making the translation; scoring it has none."""
+    encoder_weight: Annotated[Real, Field(ge=0)] = 0.0
+    """Weight of the agreement of pooled encodings (cosine); 0 leaves it out."""
+
+
+class ObjectiveSettings(Section):
+    """What is optimised beside the likelihood of the training pairs."""
+
+    agreement: AgreementConfig | None = None
+    """Agreement-based training; without it the model is the Basic one."""
+
+
 class ValidationSettings(Section):
     """Measuring the model on the dev set while it trains."""
 
-    every: Annotated[int, Field(ge=1)] = 2000
+    every: Annotated[Whole, Field(ge=1)] = 2000
     """Steps between two validations."""
-    sentences: Annotated[int, Field(ge=0)] = 100
+    sentences: Annotated[Whole, Field(ge=0)] = 100
     """Sentences of each direction that are translated for BLEU; 0 leaves that out."""
     directions: Literal["supervised", "all"] = "supervised"
     """Which directions count. With all, references of zero-shot directions choose the model."""
     metric: Literal["cross_entropy", "bleu"] = "cross_entropy"
     """What the best checkpoint is chosen by: the mean over the directions."""
-    patience: Annotated[int, Field(ge=1)] | None = None
+    patience: Annotated[Whole, Field(ge=1)] | None = None
     """Stop after so many validations without a new best."""
 
 
 class TrainingSettings(Section):
     """The course of training."""
 
-    steps: Annotated[int, Field(ge=1)] = 500_000
+    init_from: str | None = None
+    """Start from the newest checkpoint of another run: weights, optimiser, step and place in the
+    data. Branches of one run are so matched in updates."""
+    steps: Annotated[Whole, Field(ge=1)] = 500_000
     """Updates in all."""
-    minutes: Annotated[float, Field(gt=0)] | None = None
+    minutes: Annotated[Real, Field(gt=0)] | None = None
     """Stop after this much training time, whatever the step."""
-    batch_tokens: Annotated[int, Field(ge=16)] = 4096
+    batch_tokens: Annotated[Whole, Field(ge=16)] = 4096
     """Tokens of one update, over all processes: rows times the longest of their sides."""
-    accumulation: Annotated[int, Field(ge=1)] = 1
+    accumulation: Annotated[Whole, Field(ge=1)] = 1
     """Compute an update in so many parts, if it does not fit into memory at once."""
-    temperature: Annotated[float, Field(ge=1)] = 1.0
+    temperature: Annotated[Real, Field(ge=1)] = 1.0
     """Sampling of corpora: 1 is natural, higher shows small corpora more often."""
-    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    label_smoothing: Annotated[Real, Field(ge=0, lt=1)] = 0.1
     """Probability mass that is taken off the reference token and spread over all others."""
     optimizer: Annotated[
         OptimizerSettings,
@@ -240,19 +290,19 @@ class TrainingSettings(Section):
         ),
     ] = OptimizerSettings()
     """How gradients become steps."""
-    clip: Annotated[float, Field(gt=0)] = 2.0
+    clip: Annotated[Real, Field(gt=0)] = 2.0
     """Longest gradient, as the norm over all parameters."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto: bf16 on a GPU, fp32 on a CPU."""
-    threads: Annotated[int, Field(ge=1)] | None = None
+    threads: Annotated[Whole, Field(ge=1)] | None = None
     """CPU threads; by default half of the cores, at most 8."""
-    log_every: Annotated[int, Field(ge=1)] = 100
+    log_every: Annotated[Whole, Field(ge=1)] = 100
     """Steps between two lines of metrics.jsonl."""
-    save_every: Annotated[int, Field(ge=1)] = 1000
+    save_every: Annotated[Whole, Field(ge=1)] = 1000
     """Steps between two checkpoints."""
-    keep: Annotated[int, Field(ge=1)] = 3
+    keep: Annotated[Whole, Field(ge=1)] = 3
     """How many of the newest checkpoints are kept, beside the best."""
-    bad_steps: Annotated[int, Field(ge=1)] = 20
+    bad_steps: Annotated[Whole, Field(ge=1)] = 20
     """Give up after so many updates in a row whose gradient is not finite."""
     validation: ValidationSettings = ValidationSettings()
     """Measuring the model on the dev set."""
@@ -261,9 +311,9 @@ class TrainingSettings(Section):
 class Experiment(Section):
     """One experiment: languages, corpora, how they become training data, model and training."""
 
-    name: Annotated[str, StringConstraints(pattern=r"^[\w.+-]+$")]
+    name: Annotated[str, StringConstraints(pattern=r"^[^\W_][\w.+-]*$")]
     """Names the store and the run; by default the name of the experiment file."""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    seed: Annotated[Whole, Field(ge=0, lt=2**63)] = 1
     """Every random choice follows from it."""
     languages: Annotated[tuple[Language, ...], Field(min_length=2, max_length=1000)]
     """All languages to translate between."""
@@ -285,13 +335,15 @@ class Experiment(Section):
     """Which lines are mended or dropped."""
     vocabulary: VocabularySettings = VocabularySettings()
     """The shared subword vocabulary."""
-    store: str = "stores/{name}"
+    store: Directory = "stores/{name}"
     """Directory of the prepared data; {name} is the experiment's name."""
     model: ModelSettings = ModelSettings()
     """The translation model."""
+    objective: ObjectiveSettings = ObjectiveSettings()
+    """What is optimised: Basic, or Basic with agreement."""
     training: TrainingSettings = TrainingSettings()
     """How it is trained: steps, batches, optimiser, checkpoints, validation."""
-    run: str = "runs/{name}"
+    run: Directory = "runs/{name}"
     """Directory of the trained model and all that is known about it."""
 
     @property

@@ -1,7 +1,7 @@
 """Reading an experiment file: every complaint names file, line, key, value and what is allowed."""
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from accord.config import Experiment, HeldOut, Source, pair_languages
 from accord.errors import AccordError
-from accord.files import expand
+from accord.files import expand, names_in
 
 Location = tuple[str | int, ...]
 
@@ -27,16 +27,23 @@ class _Document:
             self.root = yaml.compose(text, yaml.SafeLoader)
             self.data = yaml.safe_load(text)
         except FileNotFoundError:
-            near = difflib.get_close_matches(path.name, _names_beside(path), n=1)
+            near = difflib.get_close_matches(path.name, names_in(path.parent), n=1)
             hint = f"did you mean {path.with_name(near[0])}?" if near else "check the path"
             raise AccordError(
                 "there is no such experiment file", where=str(path), fix=hint
             ) from None
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        except OSError as error:
+            raise AccordError(
+                f"cannot be read: {error.strerror or error}",
+                where=str(path),
+                fix="name a file that you may read",
+            ) from None
+        # ValueError: bytes that are no UTF-8, and dates and numbers that are none.
+        except (ValueError, RecursionError, yaml.YAMLError) as error:
             raise AccordError(
                 f"not a readable YAML file: {error}", where=str(path), fix="mend the file"
             ) from None
-        self._refuse_repeated_keys(self.root)
+        self._refuse_repeated_keys(self.root, set())
         if not isinstance(self.data, dict):
             raise AccordError(
                 "an experiment file is a mapping of keys to values",
@@ -44,8 +51,11 @@ class _Document:
                 fix="start from one of recipes/*.yaml; `accord config --schema` lists the keys",
             )
 
-    def _refuse_repeated_keys(self, node: yaml.Node | None) -> None:
+    def _refuse_repeated_keys(self, node: yaml.Node | None, visited: set[yaml.Node | None]) -> None:
         # YAML lets the last of two equal keys win without a word.
+        if node in visited:  # by way of an alias, which may even lead in a circle
+            return
+        visited.add(node)
         if isinstance(node, yaml.MappingNode):
             seen: dict[str, int] = {}
             for key, value in node.value:
@@ -57,20 +67,23 @@ class _Document:
                         fix="keep one of the two",
                     )
                 seen[key.value] = line
-                self._refuse_repeated_keys(value)
+                self._refuse_repeated_keys(value, visited)
         elif isinstance(node, yaml.SequenceNode):
             for item in node.value:
-                self._refuse_repeated_keys(item)
+                self._refuse_repeated_keys(item, visited)
 
     def override(self, assignment: str) -> None:
         """Apply one `a.b=c`; the value is read as YAML, list items are numbered from 0."""
         key, equals, text = assignment.partition("=")
         if not equals or not key:
             raise AccordError(f"not of the form key=value: {assignment!r}", where="--set")
-        parts: list[str | int] = [int(p) if p.isdigit() else p for p in key.split(".")]
+        # `isdecimal` alone says yes to the digits of every script, `isdigit` even to exponents.
+        parts: list[str | int] = [
+            int(p) if p.isascii() and p.isdecimal() else p for p in key.split(".")
+        ]
         try:
             value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        except (ValueError, RecursionError, yaml.YAMLError) as error:
             raise AccordError(
                 f"the value is not YAML: {error}", where=f"--set {assignment}"
             ) from None
@@ -115,10 +128,6 @@ def _written_out(key: str, text: str) -> dict[str, str]:
     return {{"overlap": "mode", "optimizer": "kind"}.get(key, "path"): text}
 
 
-def _names_beside(path: Path) -> list[str]:
-    return sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
-
-
 def _child(node: yaml.Node | None, part: str | int) -> tuple[yaml.Node, int] | None:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
@@ -139,7 +148,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     try:
         experiment = Experiment.model_validate(document.data)
     except ValidationError as error:
-        problems = [_explain(document, detail) for detail in error.errors()]
+        problems = [_explain(document, detail) for detail in _telling(error.errors())]
         raise _joined(problems) from None
     problems = [
         AccordError(what, where=f"{document.where(loc)}, key {_dotted(loc)}", fix=fix)
@@ -176,6 +185,22 @@ def _dotted(location: Location) -> str:
     return ".".join(str(part) for part in location)
 
 
+def _telling(details: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The problems without those that only follow from others.
+
+    A list is too short because one of its items was refused: that is said about the item.
+    """
+    details = list(details)
+    places = [tuple(detail["loc"]) for detail in details]
+
+    def follows(detail: Mapping[str, Any]) -> bool:
+        loc = tuple(detail["loc"])
+        inside = any(len(place) > len(loc) and place[: len(loc)] == loc for place in places)
+        return detail["type"] == "too_short" and inside
+
+    return [detail for detail in details if not follows(detail)]
+
+
 def _explain(document: _Document, detail: Mapping[str, Any]) -> AccordError:
     location: Location = tuple(detail["loc"])
     where = f"{document.where(location)}, key {_dotted(location)}"
@@ -193,6 +218,12 @@ def _explain(document: _Document, detail: Mapping[str, Any]) -> AccordError:
         )
     shown = value if isinstance(value, str | int | float | bool | None) else type(value).__name__
     message = detail["msg"].removeprefix("Input ")
+    if isinstance(value, bool) and detail["type"] in ("string_type", "invalid_key"):
+        return AccordError(
+            f"{shown!r} is not allowed: {message}",
+            where=where,
+            fix="YAML reads no, yes, on and off as false and true: put the word in quotes",
+        )
     return AccordError(f"{shown!r} is not allowed: {message}", where=where, fix=_allowed(location))
 
 
@@ -291,10 +322,20 @@ def _bad_held_out(
 ) -> Iterator[tuple[Location, str, str]]:
     if held_out.path and held_out.sets:
         yield (name,), "both `path` and `sets` are given", "give one of them"
+    pairs: dict[frozenset[str], int] = {}
     for i, item in enumerate(held_out.sets):
+        loc: Location = (name, "sets", i, "pair")
         problem = _bad_pair(item.pair, languages)
         if problem:
-            yield (name, "sets", i, "pair"), *problem
+            yield loc, *problem
+        first = pairs.setdefault(frozenset(pair_languages(item.pair)), i)
+        if first != i:
+            yield (
+                loc,
+                f"{item.pair} ({item.path}) is set {i + 1}, but set {first + 1} is "
+                f"{held_out.sets[first].pair} ({held_out.sets[first].path}) already",
+                "one set a pair, in either order: join their files or leave one out",
+            )
 
 
 def _bad_overlap(experiment: Experiment) -> Iterator[tuple[Location, str, str]]:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import socket
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,13 @@ _REMEDIES = {
     errno.ENAMETOOLONG: ("the name is too long", "choose a shorter one"),
     errno.ENOTDIR: ("a part of the path is a file, not a directory", "choose another directory"),
     errno.EFBIG: ("the file would be larger than allowed here", "raise the limit (ulimit -f)"),
+    errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n)"),
+    errno.EEXIST: ("something else has this name", "choose another name or move it away"),
+    errno.EISDIR: ("this is a directory", "name a file"),
+    errno.ENOTEMPTY: ("this directory is not empty", "choose another name or move it away"),
+    errno.EBUSY: ("it is in use", "choose another name"),
+    errno.ELOOP: ("its symbolic links lead in a circle", "mend the links or choose another name"),
+    errno.EIO: ("the disk reports an error", "choose another disk"),
 }
 
 
@@ -43,14 +51,43 @@ def writing_errors(path: Path) -> Iterator[None]:
 
 
 @contextmanager
+def reading_errors(path: Path) -> Iterator[None]:
+    """Turn what an operating system says about a failed read into an error that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise AccordError(
+            f"cannot be read: {error.strerror or error}",
+            where=str(error.filename or path),
+            fix="check that it is there and that you may read it and enter its directory",
+        ) from error
+
+
+def names_in(directory: Path) -> list[str]:
+    """The names in a directory, for hints in messages; none where it may not be listed."""
+    try:
+        return sorted(os.listdir(directory))  # noqa: PTH208 (the names, not paths)
+    except OSError:
+        return []
+
+
+@contextmanager
 def atomic_write(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
-    """Open a temporary file beside `path` that takes its place only when all of it is on disk."""
+    """Open a temporary file beside `path` that takes its place only when all of it is on disk.
+
+    A symbolic link stays one: what it points to is replaced. Devices and pipes are written to.
+    """
+    text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     with writing_errors(path):
+        if _is_special(path):
+            with path.open(mode, **text) as file:  # type: ignore[call-overload]
+                yield file
+            return
+        path = path.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         temporary = Path(name)
         try:
-            text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
             with os.fdopen(handle, mode, **text) as file:  # type: ignore[call-overload]
                 yield file
                 file.flush()
@@ -61,6 +98,26 @@ def atomic_write(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
             sync_directory(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _is_special(path: Path) -> bool:
+    """Whether a rename must not take the place of what is there: a device, pipe or directory."""
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def check_writable(path: Path) -> None:
+    """Say before long work, rather than after it, that its result cannot be written to `path`."""
+    with writing_errors(path):
+        special = _is_special(path)
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        target = path.resolve()
+        place = target if special else next(p for p in target.parents if p.exists())
+        if not os.access(place, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def _umask() -> int:

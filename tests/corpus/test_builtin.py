@@ -411,3 +411,15 @@ def test_writing_gives_aligned_files(tmp_path: Path) -> None:
     assert german.decode("utf-8") == "".join(f"{line[1]}\n" for line in corpus.train["en", "de"])
     assert b"\r" not in german
     assert (tmp_path / "made" / "test.cs").read_text("utf-8").splitlines() == corpus.test["cs"]
+
+
+def test_files_of_others_are_not_overwritten(tmp_path: Path) -> None:
+    corpus = small()
+    (tmp_path / "test.cs").write_text("my own test set\n")
+    with pytest.raises(AccordError, match="other contents") as caught:
+        write(corpus, tmp_path)
+    assert "--force" in str(caught.value.fix)
+    assert [path.name for path in tmp_path.iterdir()] == ["test.cs"]
+    write(corpus, tmp_path, force=True)
+    assert (tmp_path / "test.cs").read_text("utf-8").splitlines() == corpus.test["cs"]
+    write(corpus, tmp_path)  # the same once more is no loss

@@ -10,7 +10,7 @@ OFF = Cleaning(
     nfc=False,
     control_characters=False,
     empty=False,
-    max_characters=None,
+    max_characters=20_000,
     max_ratio=None,
     identical=False,
 )

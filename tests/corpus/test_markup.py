@@ -101,6 +101,16 @@ def test_tmx_without_the_languages_lists_those_it_has(tmp_path: Path) -> None:
     assert str(caught.value.fix).endswith("en, fr")
 
 
+def test_tmx_errors_name_the_cause_and_not_what_followed(tmp_path: Path) -> None:
+    units = [unit(en=str(i), de="b") for i in range(300)]
+    lines = "\n".join([*units[:150], unit(en="my&nbsp;own", de="x"), *units[150:]])
+    text = f"<tmx><body>{lines}</body></tmx>"
+    line = text[: text.index("&nbsp;")].count("\n") + 1
+    with pytest.raises(AccordError, match="Entity 'nbsp' not defined") as caught:
+        list(read_tmx(write(tmp_path / "a.tmx", text), ("en", "de")))
+    assert str(caught.value.where).endswith(f", line {line}")
+
+
 def test_tmx_that_is_cut_short_is_located(tmp_path: Path) -> None:
     file = write(tmp_path / "a.tmx", tmx(unit(en="a", de="b"))[:-20])
     with pytest.raises(AccordError, match="not well-formed") as caught:

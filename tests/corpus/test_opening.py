@@ -1,7 +1,9 @@
 import bz2
+import errno
 import gzip
 import io
 import lzma
+import os
 import random
 import tarfile
 import tracemalloc
@@ -86,6 +88,34 @@ def test_a_corrupt_file_is_damaged(tmp_path: Path, suffix: str) -> None:
     file.write_bytes(noise(5000))
     with pytest.raises(AccordError, match="damaged"):
         list(read_lines(str(file)))
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize("between", [b"garbage", b"X", b"\0\0\0X"])
+def test_rubbish_between_streams_is_damage(tmp_path: Path, suffix: str, between: bytes) -> None:
+    file = tmp_path / f"a.de{suffix}"
+    packed = COMPRESS[suffix](TEXT)
+    for data in (packed + between + packed, packed + between):
+        file.write_bytes(data)
+        with pytest.raises(AccordError, match="damaged"):
+            list(read_lines(str(file)))
+
+
+@pytest.mark.parametrize("zeros", [4, 8, 512])
+def test_xz_streams_may_be_padded(tmp_path: Path, zeros: int) -> None:
+    file = tmp_path / "a.xz"
+    packed = lzma.compress(TEXT)
+    file.write_bytes(packed + bytes(zeros) + packed + bytes(zeros))
+    assert list(read_lines(str(file))) == LINES * 2
+
+
+@pytest.mark.parametrize(("suffix", "zeros"), [(".xz", 3), (".xz", 513), (".bz2", 4)])
+def test_wrong_padding_is_damage(tmp_path: Path, suffix: str, zeros: int) -> None:
+    file = tmp_path / f"a{suffix}"
+    for end in (b"", COMPRESS[suffix](TEXT)):
+        file.write_bytes(COMPRESS[suffix](TEXT) + bytes(zeros) + end)
+        with pytest.raises(AccordError, match="damaged"):
+            list(read_lines(str(file)))
 
 
 def test_a_zstd_frame_to_be_skipped_is_skipped(tmp_path: Path) -> None:
@@ -240,6 +270,36 @@ def test_R11_a_missing_directory_is_named(tmp_path: Path) -> None:
     assert str(caught.value).endswith("is europarl")
     with pytest.raises(AccordError, match="europarl is empty"):
         input_files(f"{tmp_path}/europarl/a.de")
+
+
+def test_a_pipe_is_not_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.de")
+    with pytest.raises(AccordError, match="pipe or device"):
+        input_files(f"{tmp_path}/a.de")
+
+
+def test_a_directory_that_may_not_be_entered_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(path: Path, **_: object) -> bool:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "exists", denied)
+    with pytest.raises(AccordError, match="cannot be read: Permission denied") as caught:
+        input_files(f"{tmp_path}/a.de")
+    assert caught.value.where == f"{tmp_path}/a.de"
+
+
+def test_a_directory_that_may_not_be_listed_gives_no_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(_: object) -> list[str]:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    (tmp_path / "b.de").touch()
+    monkeypatch.setattr(os, "listdir", denied)
+    with pytest.raises(AccordError, match="may not be listed"):
+        input_files(f"{tmp_path}/a.de")
 
 
 def test_a_directory_is_not_a_file(tmp_path: Path) -> None:

@@ -170,3 +170,16 @@ def test_all_occurrences_of_a_removed_sentence_go():
     assert en_de.keep.tolist() in ([True, True, True], [False, False, True])
     assert en_fr.keep[0] != en_de.keep[0]
     assert en_fr.keep[1]
+
+
+def test_sorting_is_done_once_a_corpus_and_language(monkeypatch):
+    """With n corpora around English there are n(n - 1)/2 meetings, but only n sides to sort."""
+    corpora = [corpus(("en", f"x{i}"), [(j, j) for j in range(i + 1)]) for i in range(12)]
+    calls, real = [], HashedCorpus.strings
+    monkeypatch.setattr(
+        HashedCorpus, "strings", lambda self, lang: calls.append(self.name) or real(self, lang)
+    )
+    found = shared_strings(corpora, frozenset())
+    assert len(calls) == 12
+    assert len(found) == 66
+    assert {(s.first, s.second): s.strings for s in found}["en-x3", "en-x9"] == 4

@@ -382,12 +382,14 @@ def test_interrupted_at_any_moment_it_leaves_nothing(toy, signal_number, code):
         write_lines(toy.parent / f"train.{language}", lines)
     process = start(toy, "--workers", "2")
     deadline = time.monotonic() + 30
-    while not (toy.parent / "store" / ".building").exists():
+    while not list((toy.parent / "store").glob(".building-*")):
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
     time.sleep(0.3)
-    process.send_signal(signal_number)
+    for _ in range(3):  # impatience must not break into the clearing up
+        process.send_signal(signal_number)
+        time.sleep(0.02)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == code, errors
     assert "Traceback" not in errors
@@ -395,7 +397,7 @@ def test_interrupted_at_any_moment_it_leaves_nothing(toy, signal_number, code):
 
 
 def test_after_kill_9_the_next_run_cleans_up_and_succeeds(toy):
-    building = toy.parent / "store" / ".building"
+    building = toy.parent / "store" / ".building-1234abcd"
     building.mkdir(parents=True)
     (building / "rubbish").write_text("x")
     assert prepare(load(toy)).built
@@ -414,9 +416,73 @@ def test_a_held_out_line_that_slips_through_is_an_error(toy, monkeypatch):
     assert "de lines of corpus en-de are dev or test lines" in refused(toy)
 
 
-def test_unreadable_json_in_stamps_is_only_a_lost_cache(toy):
+def test_text_that_is_not_what_was_cleaned_is_an_error(toy, monkeypatch):
+    """As when the workers of a killed run write into the files of this one."""
+    real = accord.corpus.building.encode_corpus
+
+    def meddled(spool, *rest, **options):
+        path = spool.text_file("en")
+        path.write_text(path.read_text("utf-8").replace("house", "mouse"), "utf-8")
+        return real(spool, *rest, **options)
+
+    monkeypatch.setattr("accord.corpus.building.encode_corpus", meddled)
+    assert "the en lines of corpus en-de are not those cleaned" in refused(toy)
+
+
+def test_what_is_verified_leaves_out_pairs_of_too_many_subwords(toy):
+    store = prepare(load(toy, ["cleaning.max_subwords=5", "overlap=keep"])).store
+    assert 0 < min(len(c) for c in store.corpora) < 600
+    after = {s["strings"] for s in store.manifest["overlap"]["after"]}
+    english = {c.name: set(texts(store, c.name, "en")) for c in store.corpora}
+    assert len(english["en-de"] & english["en-fr"]) in after
+
+
+def test_every_run_works_in_a_folder_of_its_own(toy, monkeypatch):
+    seen = []
+
+    def build(_experiment, directory, *_):
+        seen.append(directory.name)
+        raise AccordError("enough")
+
+    monkeypatch.setattr("accord.corpus.prepare.Build", build)
+    for _ in range(2):
+        refused(toy)
+    assert seen[0] != seen[1]
+    assert all(name.startswith(".building-") for name in seen)
+
+
+def test_a_directory_with_a_manifest_of_another_is_left_alone(toy):
+    store = toy.parent / "store"
+    store.mkdir()
+    (store / "manifest.json").write_text('{"name": "my browser extension"}')
+    with pytest.raises(AccordError, match=r"not written by `accord prepare`"):
+        prepare(load(toy))
+    assert left_behind(store) == {"manifest.json"}
+
+
+def test_an_input_that_may_not_be_read_is_named(toy, monkeypatch):
+    def denied(path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr("accord.corpus.store.sha256_of", denied)
+    message = refused(toy)
+    assert f"{toy.parent}/dev.de: cannot be read: Permission denied" in message
+
+
+def test_a_side_without_any_text(toy):
+    write_lines(toy.parent / "empty.en", [sentence(i, "en") for i in range(50)])
+    write_lines(toy.parent / "empty.de", [""] * 50)
+    train = f"corpora.0.train={toy.parent}/empty.{{lang}}"
+    store = prepare(load(toy, [train, "cleaning.empty=false", "overlap=keep"])).store
+    assert texts(store, "en-de", "de") == [""] * 50
+
+
+@pytest.mark.parametrize(
+    "text", ["{broken", '{"x": 5}', '{"x": null}', '{"x": ["a", 1, "b"]}', "[" * 100_000, "[]"]
+)
+def test_unreadable_json_in_stamps_is_only_a_lost_cache(toy, text):
     prepare(load(toy))
-    (toy.parent / "store" / "stamps.json").write_text("{broken")
+    (toy.parent / "store" / "stamps.json").write_text(text)
     assert not prepare(load(toy)).built
 
 

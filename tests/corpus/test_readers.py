@@ -198,7 +198,8 @@ def test_jsonl_lines_above_the_limit_are_none(tmp_path: Path) -> None:
         ('["a", "b"]', "not a JSON object"),
         ('{"translation": "a"}', "not a JSON object"),
         ('{"en": "a", "fr": "b"}', "no text for the language de; the keys are: en, fr"),
-        ('{"en": "a", "de": 5}', "no text for the language de"),
+        ('{"en": "a", "de": 5}', "the de text is 5"),
+        ('{"en": "a", "de": null}', "the de text is null"),
         ('{"en": "a", "de": "\\ud800"}', "surrogate"),
     ],
 )

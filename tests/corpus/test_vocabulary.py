@@ -71,3 +71,13 @@ def test_a_size_that_does_not_fit_the_text_is_explained():
 def test_a_vocabulary_without_a_language_is_refused():
     with pytest.raises(AccordError, match="no tag for xx"):
         Vocabulary(MODEL, ["en", "xx"])
+
+
+@pytest.mark.parametrize("kind", [OSError, KeyboardInterrupt])
+def test_what_goes_wrong_while_sentences_are_read_is_not_blamed_on_sentencepiece(kind):
+    def sentences():
+        yield from TEXT[:50]
+        raise kind("mine")
+
+    with pytest.raises(kind, match="mine"):
+        train(sentences(), LANGUAGES, 400)

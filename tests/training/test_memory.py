@@ -19,11 +19,12 @@ class Device:
         self.tried: list[tuple[int, int]] = []
         self.held: list[weakref.ref] = []
 
-    def __call__(self, batch) -> None:
+    def __call__(self, batch, shape) -> None:
         assert not any(held() is not None for held in self.held), "an earlier attempt lives on"
         rows, length = batch.source_BS.shape
         assert batch.target_BT.shape == (rows, length)
         assert batch.target_tokens == rows * length
+        assert shape == (rows, length)
         self.tried.append((rows, length))
         if rows * length > self.capacity:
             intermediate = torch.zeros(rows, length)
@@ -58,7 +59,7 @@ def test_thousands_of_rows_are_split_to_the_last():
 
 
 def test_another_error_is_not_taken_for_want_of_memory():
-    def broken(_):
+    def broken(*_):
         raise RuntimeError("something else")
 
     with pytest.raises(RuntimeError, match="something else"):

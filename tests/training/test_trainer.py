@@ -78,12 +78,12 @@ def poison(monkeypatch, steps, what="gradient"):
     def accumulate(self, batches):
         nonlocal step
         step += 1
-        losses_2 = plain(self, batches)
+        sums_K = plain(self, batches)
         if step in steps and what == "gradient":
             self.gradients.flat[7] = math.nan
         elif step in steps:
-            losses_2 = losses_2 * math.inf
-        return losses_2
+            sums_K = sums_K * math.inf
+        return sums_K
 
     monkeypatch.setattr(Updater, "accumulate", accumulate)
 

@@ -12,6 +12,7 @@ from accord.model.gnmt import GNMT
 from accord.model.tensors import TensorBatch
 from accord.objective.likelihood import composite_likelihood
 from accord.training.gradients import FlatGradients
+from accord.training.micro_batch import MicroBatch
 from accord.training.update import Updater
 
 
@@ -42,17 +43,17 @@ def test_parts_of_an_update_average_like_the_whole(parts):
     loss = composite_likelihood(one.model, TensorBatch.from_numpy(batch)).loss
     (loss / batch.update_target_tokens).backward()
     wanted = one.gradients.flat.clone()
-    tensors = [TensorBatch.from_numpy(batch.part(k, parts)) for k in range(parts)]
+    tensors = [MicroBatch(TensorBatch.from_numpy(batch.part(k, parts))) for k in range(parts)]
     outcome = one.update(tensors, batch.update_target_tokens)
     assert torch.allclose(one.gradients.flat, wanted, rtol=1e-4, atol=1e-7)
     assert outcome.gradient_norm == pytest.approx(float(wanted.norm()), rel=1e-5)
-    assert float(outcome.losses_2[0]) == pytest.approx(loss.item(), rel=1e-5)
+    assert float(outcome.sums_K[0]) == pytest.approx(loss.item(), rel=1e-5)
     assert outcome.applied
 
 
 def test_a_long_gradient_is_shortened_and_its_length_told():
     batch = ragged_batch()
-    tensors = [TensorBatch.from_numpy(batch)]
+    tensors = [MicroBatch(TensorBatch.from_numpy(batch))]
     free, tight = updater(), updater(clip=0.01)
     norm = free.update(tensors, batch.update_target_tokens).gradient_norm
     assert norm > 0.02
@@ -74,7 +75,7 @@ def test_nothing_moves_where_a_number_is_not_finite(where, value, monkeypatch):
         plain = one._losses
         monkeypatch.setattr(one, "_losses", lambda batch: plain(batch) + value)
     before = [p.clone() for p in one.model.parameters()]
-    outcome = one.update([TensorBatch.from_numpy(batch)], batch.update_target_tokens)
+    outcome = one.update([MicroBatch(TensorBatch.from_numpy(batch))], batch.update_target_tokens)
     assert not outcome.applied
     for parameter, old in zip(one.model.parameters(), before, strict=True):
         assert torch.equal(parameter.nan_to_num(7.0), old.nan_to_num(7.0))
@@ -83,7 +84,7 @@ def test_nothing_moves_where_a_number_is_not_finite(where, value, monkeypatch):
 def test_a_bad_update_leaves_no_trace_in_the_next():
     one, other = updater(rate=0.5), updater(rate=0.5)
     batch = ragged_batch()
-    tensors = [TensorBatch.from_numpy(batch)]
+    tensors = [MicroBatch(TensorBatch.from_numpy(batch))]
     plain = one._losses
     one._losses = lambda batch: plain(batch) * math.nan
     assert not one.update(tensors, batch.update_target_tokens).applied

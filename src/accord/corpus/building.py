@@ -54,11 +54,10 @@ class Build:
         before = shared_strings(corpora, self.zero_shot)
         self._remove_overlap(corpora)
         self._limit(spools, corpora)
-        keeps = [corpus.keep for corpus in corpora]
-        for spool, keep in zip(spools, keeps, strict=True):
-            self._refuse_empty(spool, int(keep.sum()))
-        vocabulary = self._vocabulary(spools, keeps, data)
-        entries = self._encode(spools, keeps, vocabulary, data)
+        for spool, corpus in zip(spools, corpora, strict=True):
+            self._refuse_empty(spool, int(corpus.keep.sum()))
+        vocabulary = self._vocabulary(spools, [corpus.keep for corpus in corpora], data)
+        entries = self._encode(spools, corpora, vocabulary, data)
         manifest: dict[str, Any] = {
             "format": FORMAT,
             "accord": accord.__version__,
@@ -91,7 +90,7 @@ class Build:
             "files": self._checksums(data),
         }
         self._write_manifest(manifest)
-        after = verify(Store(self.directory), experiment, self.workers, self.progress)
+        after = verify(Store(self.directory), corpora, experiment, self.workers, self.progress)
         manifest["overlap"]["after"] = [asdict(shared) for shared in after]
         self._write_manifest(manifest)
         return Store(self.directory)
@@ -209,23 +208,24 @@ class Build:
     def _encode(
         self,
         spools: Sequence[Spool],
-        keeps: Sequence[Mask],
+        corpora: Sequence[HashedCorpus],
         vocabulary: Vocabulary,
         data: Path,
     ) -> list[dict[str, Any]]:
         entries = []
-        for spool, keep in zip(spools, keeps, strict=True):
+        for spool, hashed in zip(spools, corpora, strict=True):
             corpus = spool.corpus
-            self.progress.start(f"encoding {corpus.pair}", int(keep.sum()))
+            self.progress.start(f"encoding {corpus.pair}", int(hashed.keep.sum()))
             encoded = encode_corpus(
                 spool,
-                keep,
+                hashed.keep,
                 vocabulary,
                 data / "train",
                 max_subwords=self.experiment.cleaning.max_subwords,
                 threads=self.workers,
                 progress=self.progress,
             )
+            hashed.keep = encoded.keep
             self.steps[corpus.pair].append(("max_subwords", encoded.too_long))
             self._refuse_empty(spool, encoded.lines)
             left, steps = spool.read, []

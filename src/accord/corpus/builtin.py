@@ -20,7 +20,7 @@ from accord.corpus.builtin_phrases import (
     render,
 )
 from accord.errors import AccordError
-from accord.files import atomic_write
+from accord.files import atomic_write, reading_errors
 
 Pair = tuple[str, str]
 Row = tuple[str, ...]
@@ -94,18 +94,37 @@ def make(
     return BuiltinCorpus(train, _by_language(dev, languages), _by_language(test, languages))
 
 
-def write(corpus: BuiltinCorpus, directory: Path) -> list[Path]:
-    """Write `train.en-de.en`, `train.en-de.de`, `dev.en`, `test.en` and so on; return the paths."""
-    texts: dict[str, list[str]] = {}
+def write(corpus: BuiltinCorpus, directory: Path, *, force: bool = False) -> list[Path]:
+    """Write `train.en-de.en`, `train.en-de.de`, `dev.en`, `test.en` and so on; return the paths.
+
+    A file that is there with other contents is an error before anything is written, unless `force`.
+    """
+    texts: dict[Path, list[str]] = {}
     for pair, lines in corpus.train.items():
         for side, language in enumerate(pair):
-            texts[f"train.{'-'.join(pair)}.{language}"] = [line[side] for line in lines]
+            texts[directory / f"train.{'-'.join(pair)}.{language}"] = [line[side] for line in lines]
     for split, sides in (("dev", corpus.dev), ("test", corpus.test)):
-        texts |= {f"{split}.{language}": lines for language, lines in sides.items()}
-    for name, text in texts.items():
-        with atomic_write(directory / name, "w") as file:
-            file.writelines(f"{line}\n" for line in text)
-    return [directory / name for name in texts]
+        texts |= {directory / f"{split}.{language}": lines for language, lines in sides.items()}
+    contents = {path: "".join(f"{line}\n" for line in text) for path, text in texts.items()}
+    for path, content in contents.items():
+        if not force and _holds_other(path, content.encode()):
+            raise AccordError(
+                "there is a file of this name with other contents",
+                where=str(path),
+                fix="choose another directory, or overwrite it with --force",
+            )
+    for path, content in contents.items():
+        with atomic_write(path) as file:
+            file.write(content)
+    return list(contents)
+
+
+def _holds_other(path: Path, content: bytes) -> bool:
+    with reading_errors(path):
+        try:
+            return path.read_bytes() != content
+        except (FileNotFoundError, NotADirectoryError):
+            return False  # a directory that cannot be made is the writer's to complain about
 
 
 def _check_names(languages: Sequence[str], pairs: Sequence[Pair], kinds: Sequence[str]) -> None:

@@ -51,10 +51,8 @@ class Cleaner:
         self._checks: list[tuple[str, Callable[[str, str], bool]]] = []
         if settings.empty:
             self._checks.append(("empty", lambda a, b: not a or not b))
-        if (longest := settings.max_characters) is not None:
-            self._checks.append(
-                ("max_characters", lambda a, b: len(a) > longest or len(b) > longest)
-            )
+        longest = settings.max_characters
+        self._checks.append(("max_characters", lambda a, b: len(a) > longest or len(b) > longest))
         if (ratio := settings.max_ratio) is not None:
             self._checks.append(
                 (

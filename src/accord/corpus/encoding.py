@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from pathlib import Path
 from typing import IO
 
@@ -25,11 +25,17 @@ BUCKET = 10  # width of a bar of the length histogram, in subwords
 class Encoded:
     """What encoding one corpus did."""
 
-    lines: int
+    keep: Mask
+    """The lines of the spool that were written."""
     too_long: int
     tokens: dict[str, int]
     histogram: dict[str, list[int]]
     """Per language: how many lines have 0-9 subwords, 10-19 subwords, and so on."""
+
+    @property
+    def lines(self) -> int:
+        """How many were written."""
+        return int(self.keep.sum())
 
 
 def sample_sizes(available: dict[str, int], total: int, temperature: float) -> dict[str, int]:
@@ -120,7 +126,8 @@ def encode_corpus(
     pair, languages = spool.corpus.pair, spool.corpus.languages
     lines = zip(*(spool.lines(language, keep) for language in languages), strict=True)
     longest = max_subwords if max_subwords is not None else np.iinfo(np.int64).max
-    written = too_long = 0
+    fits: list[Mask] = [np.zeros(0, dtype=np.bool_)]
+    seen = 0
     with writing_errors(directory):
         names = [
             f"{pair}.{language}.{kind}" for language in languages for kind in ("ids", "offsets")
@@ -132,22 +139,23 @@ def encode_corpus(
                 first, second = (
                     vocabulary.encode(side, threads=threads) for side in zip(*block, strict=True)
                 )
-                rows = [
-                    (a, b)
+                fit = [
+                    len(a) <= longest and len(b) <= longest
                     for a, b in zip(first, second, strict=True)
-                    if len(a) <= longest and len(b) <= longest
                 ]
-                too_long += len(block) - len(rows)
-                written += len(rows)
-                for writer, side in zip(writers, (0, 1), strict=True):
-                    writer.write([row[side] for row in rows])
-                progress.reach(written + too_long)
+                for writer, side in zip(writers, (first, second), strict=True):
+                    writer.write(list(compress(side, fit)))
+                fits.append(np.array(fit))
+                seen += len(block)
+                progress.reach(seen)
         finally:
             for file in files:
                 file.close()
+    written = keep.copy()
+    written[keep] = np.concatenate(fits)
     return Encoded(
         written,
-        too_long,
+        seen - int(written.sum()),
         {language: writer.tokens for language, writer in zip(languages, writers, strict=True)},
         {language: writer.histogram for language, writer in zip(languages, writers, strict=True)},
     )

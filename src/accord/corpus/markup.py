@@ -82,9 +82,11 @@ def _units(path: str) -> Iterator[Any]:
                 while unit.getprevious() is not None:
                     del unit.getparent()[0]
         except etree.XMLSyntaxError as error:
+            # What the error itself says is the last thing that went wrong, not the cause of it.
+            cause = error.error_log[0] if len(error.error_log) else None
             raise AccordError(
-                f"not well-formed XML: {error.msg}",
-                where=f"{path}, line {error.lineno}",
+                f"not well-formed XML: {cause.message if cause else error.msg}",
+                where=f"{path}, line {cause.line if cause else error.lineno}",
                 fix="mend the file, or fetch it again if it was cut short",
             ) from None
 

@@ -12,10 +12,10 @@ import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
 
 import zstandard
 
@@ -28,7 +28,7 @@ MAX_LINE_BYTES = 1_000_000
 
 _CHUNK = 1 << 16
 # Four bytes of zstd may unfold to 128 KiB and its decoder knows no limit, so it is fed little.
-_ZSTD_FEED = 256
+_FEED = 128
 # An archive may hold millions of names; so many are kept for the message about a missing one.
 _NAMES_KEPT = 10_000
 _DAMAGE = (
@@ -42,6 +42,7 @@ _DAMAGE = (
 )
 
 Chunks = Generator[bytes, None, None]
+_Decoder: TypeAlias = "lzma.LZMADecompressor | bz2.BZ2Decompressor | zstandard.ZstdDecompressionObj"
 
 
 @contextmanager
@@ -185,32 +186,58 @@ def _decompressed(stream: io.BufferedReader, name: str) -> Chunks:
             with gzip.GzipFile(fileobj=stream) as gz:
                 yield from _chunks(gz)
         case ".xz":
-            with lzma.LZMAFile(stream) as xz:
-                yield from _chunks(xz)
+            yield from _unpacked(stream, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), padding=4)
         case ".bz2":
-            with bz2.BZ2File(stream) as bz:
-                yield from _chunks(bz)
+            yield from _unpacked(stream, bz2.BZ2Decompressor)
         case _:
-            yield from _unzstd(stream)
+            decoder = zstandard.ZstdDecompressor(max_window_size=1 << 31)
+            yield from _unpacked(stream, decoder.decompressobj)
 
 
-def _unzstd(stream: io.BufferedReader) -> Chunks:
-    # The package's own stream reader takes a file that is cut short for one that has ended.
-    decoder = zstandard.ZstdDecompressor(max_window_size=1 << 31)
-    frame = None
-    ready = bytearray()
-    while piece := stream.read(_ZSTD_FEED):
+def _unpacked(
+    stream: io.BufferedReader, begin: Callable[[], _Decoder], *, padding: int = 0
+) -> Chunks:
+    """The contents of all streams of a file; between them only zeros, `padding` at a time.
+
+    The packages' own readers take rubbish after a stream, or a stream that is cut short, for the
+    end of the file, and what follows would be lost without a word.
+    """
+    decoder: _Decoder | None = None
+    ready, zeros, first = bytearray(), 0, True
+    while piece := stream.read(_FEED):
         while piece:
-            frame = frame or decoder.decompressobj()
-            ready += frame.decompress(piece)
-            piece = frame.unused_data
-            frame = None if frame.eof else frame
-        if len(ready) >= _CHUNK:
-            yield bytes(ready)
-            ready.clear()
-    if frame is not None:
-        raise EOFError("the last frame has no end")
+            if decoder is None:
+                rest = piece if first or not padding else piece.lstrip(b"\0")
+                zeros, piece, first = zeros + len(piece) - len(rest), rest, False
+                if not piece:
+                    break
+                _check_padding(zeros, padding)
+                decoder, zeros = begin(), 0
+            for part in _outputs(decoder, piece):
+                ready += part
+                if len(ready) >= _CHUNK:
+                    yield bytes(ready)
+                    ready.clear()
+            piece = decoder.unused_data
+            decoder = None if decoder.eof else decoder
+    if decoder is not None:
+        raise EOFError("the last stream has no end")
+    _check_padding(zeros, padding)
     yield bytes(ready)
+
+
+def _outputs(decoder: _Decoder, data: bytes) -> Chunks:
+    if isinstance(decoder, lzma.LZMADecompressor | bz2.BZ2Decompressor):
+        yield decoder.decompress(data, _CHUNK)
+        while not decoder.eof and not decoder.needs_input:
+            yield decoder.decompress(b"", _CHUNK)
+    else:
+        yield decoder.decompress(data)
+
+
+def _check_padding(zeros: int, padding: int) -> None:
+    if zeros and zeros % padding:
+        raise EOFError(f"{zeros} bytes between two streams belong to neither")
 
 
 def _tar_member(stream: io.BufferedReader, place: Place) -> Chunks:

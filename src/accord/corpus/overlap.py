@@ -67,12 +67,19 @@ def _meetings(corpora: Sequence[HashedCorpus]) -> Iterator[tuple[str, HashedCorp
 
 
 def shared_strings(corpora: Sequence[HashedCorpus], zero_shot: ZeroShotPairs) -> list[Shared]:
-    """The overlap of every two corpora that meet in a language."""
+    """The overlap of every two corpora that meet in a language, language by language."""
     found = []
-    for pivot, first, second in _meetings(corpora):
-        ends = frozenset((first.other(pivot), second.other(pivot)))
-        common = np.intersect1d(first.strings(pivot), second.strings(pivot), assume_unique=True)
-        found.append(Shared(pivot, first.name, second.name, ends in zero_shot, len(common)))
+    for pivot in dict.fromkeys(language for corpus in corpora for language in corpus.languages):
+        members = [corpus for corpus in corpora if pivot in corpus.languages]
+        if len(members) < 2:
+            continue
+        # Sorting is what takes long, so it is done once a corpus and not once a meeting.
+        strings = [corpus.strings(pivot) for corpus in members]
+        for (first, some), (second, others) in combinations(zip(members, strings, strict=True), 2):
+            ends = frozenset((first.other(pivot), second.other(pivot)))
+            few, many = sorted((some, others), key=len)
+            common = int(contains(many, few).sum())
+            found.append(Shared(pivot, first.name, second.name, ends in zero_shot, common))
     return found
 
 

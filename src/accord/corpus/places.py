@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accord.errors import AccordError
-from accord.files import expand
+from accord.files import expand, names_in, reading_errors
 
 COMPRESSIONS = (".gz", ".xz", ".bz2", ".zst")
 _SHORT_TAR = {".tgz": ".gz", ".txz": ".xz", ".tbz": ".bz2", ".tbz2": ".bz2", ".tzst": ".zst"}
@@ -72,15 +72,17 @@ def locate(path: str) -> Place:
 def input_files(path: str) -> list[Path]:
     """The physical files behind a path: one file, or all volumes of a split one."""
     place = locate(path)
-    if not place.file.exists():
-        raise _missing(place)
-    if not place.file.is_file():
-        raise AccordError(
-            "this is a directory, not a file",
-            where=str(place.file.absolute()),
-            fix="name a file in it",
-        )
-    return [place.file] if place.volume is None else _volumes(place.file, place.volume)
+    with reading_errors(place.file):
+        if not place.file.exists():
+            raise _missing(place)
+        if not place.file.is_file():
+            directory = place.file.is_dir()
+            raise AccordError(
+                f"this is a {'directory' if directory else 'pipe or device'}, not a file",
+                where=str(place.file.absolute()),
+                fix="name a file in it" if directory else "write what it gives to a file first",
+            )
+        return [place.file] if place.volume is None else _volumes(place.file, place.volume)
 
 
 def _check_member(place: Place) -> None:
@@ -143,7 +145,7 @@ def _missing(place: Place) -> AccordError:
     folder, wanted = file.parent, file.name
     while not folder.is_dir():
         folder, wanted = folder.parent, folder.name
-    names = sorted(entry.name for entry in folder.iterdir())
+    names = names_in(folder)
     # The same name with or without .gz is a better guess than that of the other language.
     akin = [name for name in names if f"{name}.".startswith(f"{wanted}.")] or [
         name for name in names if wanted.startswith(f"{name}.")
@@ -151,7 +153,11 @@ def _missing(place: Place) -> AccordError:
     nearest = difflib.get_close_matches(wanted, akin or names, 1, 0.0)
     kind = f"an archive that holds {place.member}" if place.member else "a file of this name"
     gone = "" if folder == file.parent else f"{folder} has no {wanted}; "
-    hint = f"the nearest name in {folder} is {nearest[0]}" if nearest else f"{folder} is empty"
+    hint = (
+        f"the nearest name in {folder} is {nearest[0]}"
+        if nearest
+        else f"{folder} is empty or may not be listed"
+    )
     return AccordError(
         "the file does not exist", where=str(file), fix=f"expected {kind}; {gone}{hint}"
     )

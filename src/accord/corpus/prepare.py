@@ -4,7 +4,10 @@ import hashlib
 import json
 import re
 import shutil
+import tempfile
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -45,6 +48,7 @@ def prepare(
     progress = progress or Silent()
     workers = workers or cores()
     directory = store_directory(experiment)
+    _refuse_strange(directory)
     inputs = _input_files(experiment)
     with exclusive(directory, "accord prepare"):
         known = read_stamps(directory)
@@ -58,15 +62,32 @@ def prepare(
         if current is not None:
             write_stamps(directory, known)
             return Prepared(current, built=False)
-        building = directory / ".building"
-        shutil.rmtree(building, ignore_errors=True)  # what a killed process left behind
-        try:
-            with writing_errors(directory):
-                building.mkdir()
+        with _workplace(directory) as building:
             store = Build(experiment, building, workers, progress).run(fingerprint, sums)
             return Prepared(_publish(store, directory, known), built=True)
-        finally:
-            shutil.rmtree(building, ignore_errors=True)
+
+
+def _refuse_strange(directory: Path) -> None:
+    """Leave a directory alone whose manifest.json someone else wrote: `prepare` leaves a lock."""
+    if (directory / "manifest.json").exists() and not (directory / ".lock").exists():
+        raise AccordError(
+            "the manifest.json here was not written by `accord prepare` (there is no .lock)",
+            where=str(directory),
+            fix="choose another `store`; if it is a copied store, make an empty file .lock in it",
+        )
+
+
+@contextmanager
+def _workplace(directory: Path) -> Iterator[Path]:
+    """A folder that no other run has, since a killed one's workers may still be writing."""
+    for folder in directory.glob(".building-*"):
+        shutil.rmtree(folder, ignore_errors=True)  # what a killed process left behind
+    with writing_errors(directory):
+        building = Path(tempfile.mkdtemp(prefix=".building-", dir=directory))
+    try:
+        yield building
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
 
 
 def _input_files(experiment: Experiment) -> dict[str, Path]:

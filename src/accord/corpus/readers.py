@@ -200,9 +200,11 @@ def _parse(line: str, where: str) -> dict[str, Any]:
 
 def _value(record: dict[str, Any], language: str, where: str) -> str:
     value = record.get(language)
-    if not isinstance(value, str):
+    if language not in record:
         found = ", ".join(sorted(record)[:10]) or "nothing"
         raise _bad_json(where, f"no text for the language {language}; the keys are: {found}")
+    if not isinstance(value, str):
+        raise _bad_json(where, f"the {language} text is {json.dumps(value)[:40]}, which is no text")
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+_SIDE_BY_SIDE = 5  # corpora that fit beside each other in a terminal
+
+
 def statistics(store: Store, experiment: Experiment) -> dict[str, Any]:
     """The data table of the paper, tokens, lengths, accounting and overlap, ready for JSON."""
     manifest = store.manifest
@@ -90,21 +93,45 @@ def _table(title: str, *columns: str) -> "Table":
 
 def _accounting(facts: dict[str, Any]) -> "Table":
     corpora = facts["corpora"]
+    if len(corpora) > _SIDE_BY_SIDE:
+        return _accounting_by_row(corpora)
     steps = dict.fromkeys(step["step"] for entry in corpora for step in entry["steps"])
     table = _table("Every line accounted for", "", *(entry["pair"] for entry in corpora))
     for step in steps:
         if step == "read":
             table.add_row("lines read", *(f"{entry['read']:,}" for entry in corpora))
             continue
-        dropped = [
-            next((s["dropped"] for s in entry["steps"] if s["step"] == step), 0)
-            for entry in corpora
-        ]
+        dropped = (_dropped(entry, step) for entry in corpora)
         table.add_row(f"− {step}", *(f"{n:,}" if n else "·" for n in dropped))
     table.add_row("[bold]= training lines[/]", *(f"[bold]{e['lines']:,}[/]" for e in corpora))
     for step in dict.fromkeys(step for entry in corpora for step in entry["mended"]):
         counts = (f"{entry['mended'].get(step, 0):,}" for entry in corpora)
         table.add_row(f"mended: {step}", *counts, style="dim")
+    return table
+
+
+def _dropped(entry: dict[str, Any], step: str) -> int:
+    return next((s["dropped"] for s in entry["steps"] if s["step"] == step), 0)
+
+
+def _accounting_by_row(corpora: list[dict[str, Any]]) -> "Table":
+    """For more corpora than a terminal is wide: one a row, and only the steps that dropped."""
+    steps = dict.fromkeys(
+        step["step"] for entry in corpora for step in entry["steps"] if step["dropped"]
+    )
+    mended = dict.fromkeys(step for entry in corpora for step in entry["mended"])
+    names = (*(f"− {step}" for step in steps), "= training lines")
+    names += tuple(f"mended: {step}" for step in mended)
+    table = _table("Every line accounted for", "corpus", "lines read", *names)
+    for entry in corpora:
+        dropped = (_dropped(entry, step) for step in steps)
+        table.add_row(
+            entry["pair"],
+            f"{entry['read']:,}",
+            *(f"{n:,}" if n else "·" for n in dropped),
+            f"[bold]{entry['lines']:,}[/]",
+            *(f"[dim]{entry['mended'].get(step, 0):,}[/]" for step in mended),
+        )
     return table
 
 

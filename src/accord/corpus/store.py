@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from accord.corpus.sentences import ParallelCorpus, Sentences
 from accord.corpus.vocabulary import Vocabulary
 from accord.errors import AccordError
-from accord.files import atomic_write, sha256_of
+from accord.files import atomic_write, reading_errors, sha256_of
 
 FORMAT = 1
 IDS = np.dtype("<u2")
@@ -43,16 +44,19 @@ def read_stamps(directory: Path) -> dict[str, tuple[Stamp, str]]:
     """Files whose SHA-256 was computed here before, with their stamp at that time."""
     try:
         data = json.loads((directory / "stamps.json").read_text(encoding="utf-8"))
-        return {name: ((entry[0], entry[1]), entry[2]) for name, entry in data.items()}
-    except (OSError, ValueError, LookupError, AttributeError):
+        return {
+            name: ((int(size), int(time)), str(sha)) for name, (size, time, sha) in data.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {}  # a cache: without it every checksum is computed anew
 
 
 def checksum(path: Path, known: dict[str, tuple[Stamp, str]]) -> str:
     """The SHA-256 of a file, from `known` if the file was not written to since."""
-    stamp, name = stamp_of(path), str(path.resolve())
-    if name not in known or known[name][0] != stamp:
-        known[name] = (stamp, sha256_of(path))
+    with reading_errors(path):
+        stamp, name = stamp_of(path), str(path.resolve())
+        if name not in known or known[name][0] != stamp:
+            known[name] = (stamp, sha256_of(path))
     return known[name][1]
 
 
@@ -76,8 +80,9 @@ class HeldOutSet:
     def lines(self, language: str) -> list[str]:
         """All sentences in one language."""
         # Not read_text(): a carriage return inside a line is not the end of it.
-        data = (self.directory / f"{self.name}.{language}.txt").read_bytes()
-        return data.decode("utf-8").split("\n")[:-1]
+        path = self.directory / f"{self.name}.{language}.txt"
+        with reading_errors(path):
+            return path.read_bytes().decode("utf-8").split("\n")[:-1]
 
 
 @dataclass(frozen=True)
@@ -109,10 +114,11 @@ class Store:
         self.directory = directory
         self.manifest = read_manifest(directory)
         self.data = directory / self.manifest["data"]
-        self._check_files()
         self.languages: tuple[str, ...] = tuple(self.manifest["languages"])
-        self.vocabulary = Vocabulary.load(self.data / "vocabulary.model", self.languages)
-        self.corpora = tuple(self._corpus(entry) for entry in self.manifest["corpora"])
+        with reading_errors(self.data):
+            self._check_files()
+            self.vocabulary = Vocabulary.load(self.data / "vocabulary.model", self.languages)
+            self.corpora = tuple(self._corpus(entry) for entry in self.manifest["corpora"])
 
     def _check_files(self) -> None:
         """Find truncated or altered files.
@@ -144,10 +150,11 @@ class Store:
 
     def _corpus(self, entry: dict[str, Any]) -> ParallelCorpus:
         first, second = entry["languages"]
+        train = self.data / "train"
         sides = [
             Sentences(
-                np.memmap(self.data / f"train/{entry['pair']}.{language}.ids", IDS, "r"),
-                np.memmap(self.data / f"train/{entry['pair']}.{language}.offsets", OFFSETS, "r"),
+                _mapped(train / f"{entry['pair']}.{language}.ids", IDS),
+                _mapped(train / f"{entry['pair']}.{language}.offsets", OFFSETS),
             )
             for language in (first, second)
         ]
@@ -158,6 +165,11 @@ class Store:
     def held_out(self) -> "HeldOutSets":
         """The dev and test sentences."""
         return HeldOutSets(self.manifest["held_out"], self.data)
+
+
+def _mapped(path: Path, kind: "np.dtype[Any]") -> npt.NDArray[Any]:
+    # A side of empty sentences only has no ids, and nothing cannot be mapped.
+    return np.memmap(path, kind, "r") if path.stat().st_size else np.zeros(0, kind)
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:

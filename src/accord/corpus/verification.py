@@ -41,10 +41,17 @@ def _texts(store: Store, sentences: Sentences, threads: int) -> Iterator[str]:
         yield from store.vocabulary.decode(rows, threads=threads)
 
 
-def verify(store: Store, experiment: Experiment, threads: int, progress: Progress) -> list[Shared]:
-    """Decode every training sentence from the store and look for what must not be there.
+def verify(
+    store: Store,
+    corpora: Sequence[HashedCorpus],
+    experiment: Experiment,
+    threads: int,
+    progress: Progress,
+) -> list[Shared]:
+    """Decode every training sentence from the store: it must be what was cleaned, and no other.
 
-    Returns the overlap that is left, which for modes other than `disjoint` may be some.
+    `corpora` has the hashes of the clean text. Returns the overlap that is left, which for modes
+    other than `disjoint` may be some.
     """
     matching = experiment.overlap.matching
     lines_of = (
@@ -55,26 +62,35 @@ def verify(store: Store, experiment: Experiment, threads: int, progress: Progres
     )
     held_out = held_out_hashes(lines_of, experiment)
     progress.start("checking", sum(2 * len(corpus) for corpus in store.corpora))
-    done, corpora = 0, []
-    for corpus in store.corpora:
-        sides = []
-        for language, sentences in zip(corpus.languages, corpus.sides, strict=True):
+    done = 0
+    for corpus, cleaned in zip(store.corpora, corpora, strict=True):
+        for language, sentences, side in zip(
+            corpus.languages, corpus.sides, cleaned.sides, strict=True
+        ):
             hashes = hash_lines(_texts(store, sentences, threads), matching)
+            if not np.array_equal(hashes, side[cleaned.keep]):
+                raise _breach(
+                    store, f"the {language} lines of corpus {corpus.name} are not those cleaned"
+                )
             leaked = int(contains(held_out[language], hashes).sum())
             if leaked:
-                raise AccordError(
+                raise _breach(
+                    store,
                     f"{leaked:,} {language} lines of corpus {corpus.name} are dev or test lines",
-                    where=str(store.directory),
-                    fix="this should not happen: please report it with the manifest",
                 )
-            sides.append(hashes)
             done += len(sentences)
             progress.reach(done)
-        keep = np.ones(len(corpus), dtype=np.bool_)
-        corpora.append(HashedCorpus(corpus.languages, (sides[0], sides[1]), keep))
     left = shared_strings(corpora, zero_shot_pairs(experiment))
     _refuse_overlap(store, experiment, left)
     return left
+
+
+def _breach(store: Store, what: str) -> AccordError:
+    return AccordError(
+        what,
+        where=str(store.directory),
+        fix="this should not happen: please report it with the manifest",
+    )
 
 
 def _refuse_overlap(store: Store, experiment: Experiment, left: Sequence[Shared]) -> None:
@@ -87,9 +103,8 @@ def _refuse_overlap(store: Store, experiment: Experiment, left: Sequence[Shared]
             shared.pivot
         }
         if overlap.mode == "disjoint" or frozenset(ends) in listed:
-            raise AccordError(
+            raise _breach(
+                store,
                 f"{shared.strings:,} {shared.pivot} sentences stand in both {shared.first} and "
                 f"{shared.second}",
-                where=str(store.directory),
-                fix="this should not happen: please report it with the manifest",
             )

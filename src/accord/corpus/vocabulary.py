@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import sentencepiece
@@ -25,10 +25,10 @@ def train(sentences: Iterable[str], languages: Sequence[str], size: int) -> byte
     Tags are control symbols: text that contains `<2de>` is never taken for one. Text is not
     normalised, so that encoding loses nothing. PAD is 0, EOS is 1, tags start at 2.
     """
-    model = io.BytesIO()
+    model, failures = io.BytesIO(), list[BaseException]()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences),
+            sentence_iterator=_watched(sentences, failures),
             model_writer=model,
             model_type="bpe",
             vocab_size=size,
@@ -37,7 +37,7 @@ def train(sentences: Iterable[str], languages: Sequence[str], size: int) -> byte
             byte_fallback=True,
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
-            # Longer lines would be left out without a word; cleaning limits characters already.
+            # Longer lines would be left out without a word; cleaning.max_characters is far below.
             max_sentence_length=1_000_000,
             pad_id=PAD,
             eos_id=EOS,
@@ -49,8 +49,19 @@ def train(sentences: Iterable[str], languages: Sequence[str], size: int) -> byte
             minloglevel=2,
         )
     except RuntimeError as error:
+        if failures:
+            raise failures[0] from None
         raise _explained(error, size) from error
     return model.getvalue()
+
+
+def _watched(sentences: Iterable[str], failures: list[BaseException]) -> Iterator[str]:
+    """The sentences; what goes wrong here, sentencepiece would pass on as words of its own."""
+    try:
+        yield from sentences
+    except BaseException as error:
+        failures.append(error)
+        raise
 
 
 def _explained(error: RuntimeError, size: int) -> AccordError:

@@ -1,12 +1,16 @@
 """Running one task a corpus on several processes, with progress and a clean end on Ctrl-C."""
 
 import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.sharedctypes import SynchronizedArray
 from typing import TypeVar
 
+from accord.errors import AccordError
 from accord.progress import Progress
 
 Argument = TypeVar("Argument")
@@ -23,8 +27,15 @@ class StoppedError(Exception):
 def _initialise(counters: "SynchronizedArray[int]") -> None:
     global _counters
     _counters = counters
-    # Ctrl-C reaches every process of the group; the parent alone decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed cannot give the sign to stop."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _run(work: Work[Argument, Result], index: int, argument: Argument) -> Result:
@@ -48,17 +59,39 @@ def run_all(
         min(workers, len(arguments)), context, initializer=_initialise, initargs=(counters,)
     )
     try:
-        futures = [pool.submit(_run, work, i, argument) for i, argument in enumerate(arguments)]
+        futures = _submitted(pool, work, arguments)
         pending = set(futures)
         while pending:
             done, pending = wait(pending, timeout=0.2, return_when=FIRST_EXCEPTION)
             for future in done:
                 future.result()
+            if pending and not multiprocessing.active_children():
+                raise BrokenProcessPool
             progress.reach(sum(counters[:-1]))
         return [future.result() for future in futures]
+    except BrokenProcessPool:
+        raise AccordError(
+            "a worker process was ended, perhaps for want of memory",
+            fix="take fewer --workers, or a machine with more memory",
+        ) from None
     finally:
         counters[len(counters) - 1] = 1
         pool.shutdown(cancel_futures=True)
+
+
+def _submitted(
+    pool: ProcessPoolExecutor, work: Work[Argument, Result], arguments: Sequence[Argument]
+) -> "list[Future[Result]]":
+    """Start the workers, deaf to Ctrl-C from their first moment.
+
+    It reaches every process of the group, but the parent alone decides what it means. Processes
+    inherit what is blocked when they start; the parent gets a signal from this time afterwards.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return [pool.submit(_run, work, i, argument) for i, argument in enumerate(arguments)]
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _run_here(

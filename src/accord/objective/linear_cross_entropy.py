@@ -74,7 +74,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             for start in range(0, len(hidden_ND), chunk):
                 rows = slice(start, start + chunk)
                 hidden, gold_N1 = hidden_ND[rows], targets_N[rows].long().unsqueeze(1)
-                logits_NV = _product(hidden, weight.t(), exact)
+                logits_NV = product(hidden, weight.t(), exact)
                 log_p_NV = torch.log_softmax(logits_NV, dim=1)
                 log_gold_N, real = log_p_NV.gather(1, gold_N1).squeeze(1), real_N[rows]
                 normaliser_N = logits_NV.gather(1, gold_N1).squeeze(1) - log_gold_N
@@ -112,7 +112,7 @@ class _Gradients:
     def add(self, rows: slice, weight: Tensor, grad_NV: Tensor) -> None:
         """Add the part that goes through the chunk's softmax and gold tokens."""
         torch.mm(grad_NV, weight, out=self.hidden_ND[rows])
-        self.weight_VD += _product(grad_NV.t(), self.inputs_ND[rows], self.weight_VD.dtype)
+        self.weight_VD += product(grad_NV.t(), self.inputs_ND[rows], self.weight_VD.dtype)
 
     def finish(self, total_D: Tensor, other: float) -> tuple[Tensor, Tensor]:
         """Add the part of the evenly spread mass, which is the same in every row and column."""
@@ -121,7 +121,7 @@ class _Gradients:
         return self.hidden_ND.mul_(self.real_N1), self.weight_VD
 
 
-def _product(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
+def product(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
     """A matrix product whose sums, kept in fp32 by the hardware, are not rounded again."""
     if left.is_cuda and left.dtype != dtype:
         return torch.mm(left, right, out_dtype=dtype)

@@ -193,7 +193,8 @@ def _repeating(beam: Beam, length: int) -> Tensor:
     history_RT, device = beam.history_RT, beam.history_RT.device
     windows_RWN = history_RT.unfold(1, length, 1)
     before_N = beam.step + torch.arange(1 - length, 0, device=device)
-    last_RN = history_RT.index_select(1, before_N.clamp(min=0))
+    # Recorded steps may run a little past the limit before anybody looks: stay inside.
+    last_RN = history_RT.index_select(1, before_N.clamp(0, history_RT.shape[1] - 1))
     same_RW = (windows_RWN[:, :, :-1] == last_RN.unsqueeze(1)).all(dim=2)
     starts_W = torch.arange(windows_RWN.shape[1], device=device)
     repeats_RW = same_RW & (starts_W + length <= beam.step)

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from accord.model.tensors import TensorBatch
 from accord.training.gradients import FlatGradients
+from accord.training.micro_batch import MicroBatch
 
-Losses = Callable[[TensorBatch], Tensor]
+Losses = Callable[[MicroBatch], Tensor]
 _WARM_UPS = 2  # runs before recording, in which libraries choose algorithms and set up work space
 
 
 @dataclass(frozen=True)
 class _Recording:
     graph: torch.cuda.CUDAGraph
-    inputs: TensorBatch
+    inputs: MicroBatch
     outputs: Tensor
 
 
@@ -34,17 +34,16 @@ class GraphedLosses:
         self._recordings: dict[tuple[int, ...], _Recording] = {}
         self._pool = torch.cuda.graph_pool_handle()
 
-    def __call__(self, batch: TensorBatch) -> Tensor:
+    def __call__(self, batch: MicroBatch) -> Tensor:
         """The losses of a batch in pinned memory; its gradients are added to those there are."""
-        shape = (*batch.source_BS.shape, *batch.target_BT.shape)
-        if shape not in self._recordings:
-            self._recordings[shape] = self._record(batch)
-        recording = self._recordings[shape]
+        if batch.shape not in self._recordings:
+            self._recordings[batch.shape] = self._record(batch)
+        recording = self._recordings[batch.shape]
         recording.inputs.copy_from(batch)
         recording.graph.replay()
         return recording.outputs.clone()
 
-    def _record(self, batch: TensorBatch) -> _Recording:
+    def _record(self, batch: MicroBatch) -> _Recording:
         inputs = batch.to(self._gradients.flat.device)
         before = self._gradients.flat.clone()  # warming up adds to the gradients
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]

@@ -7,11 +7,10 @@ import torch
 
 from accord.corpus.batches import Batch
 from accord.errors import AccordError
-from accord.model.tensors import TensorBatch
 
 
 def parts_that_fit(
-    try_batch: Callable[[TensorBatch], object],
+    try_batch: Callable[[Batch, tuple[int, int]], object],
     shapes: Sequence[tuple[int, int]],
     vocabulary_size: int,
     parts: int,
@@ -26,7 +25,8 @@ def parts_that_fit(
     while True:
         try:
             for rows, length in sorted(largest, reverse=True):
-                try_batch(synthetic_batch(-(-rows // parts), length, vocabulary_size))
+                shape = (-(-rows // parts), length)
+                try_batch(synthetic_batch(*shape, vocabulary_size), shape)
             return parts
         except torch.OutOfMemoryError:
             pass  # tensors of the attempt live as long as the error does
@@ -40,13 +40,13 @@ def parts_that_fit(
         parts = min(2 * parts, most)
 
 
-def synthetic_batch(rows: int, length: int, vocabulary_size: int) -> TensorBatch:
+def synthetic_batch(rows: int, length: int, vocabulary_size: int) -> Batch:
     """A full batch of this shape; its tokens mean nothing."""
     generator = np.random.default_rng(0)
     tokens = generator.integers(vocabulary_size // 2, vocabulary_size, (rows, length))
     lengths = np.full(rows, length)
     none = np.zeros(rows, dtype=np.int16)
-    batch = Batch(
+    return Batch(
         tokens.astype(np.int32),
         lengths,
         tokens.astype(np.int32),
@@ -58,6 +58,3 @@ def synthetic_batch(rows: int, length: int, vocabulary_size: int) -> TensorBatch
         update_rows=rows,
         update_target_tokens=rows * length,
     )
-    if torch.cuda.is_available():
-        return TensorBatch.of_shape(batch, rows, length)
-    return TensorBatch.from_numpy(batch)

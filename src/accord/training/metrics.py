@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 
 from accord.corpus.batches import Batch
 from accord.files import atomic_write, writing_errors
+from accord.objective.agreement import SUMS, dials
 from accord.training.distributed import World
 from accord.training.update import Outcome
 
@@ -106,6 +107,7 @@ class Totals:
     norm: float = 0.0
     seconds: float = 0.0
     wait: float = 0.0
+    agreement: list[float] = field(default_factory=lambda: [0.0] * len(SUMS))
 
     def clear(self) -> None:
         """Begin anew."""
@@ -125,6 +127,7 @@ class Totals:
             "source_tokens_per_s": self.source / self.seconds,
             "target_tokens_per_s": self.target / self.seconds,
             "wait_share": self.wait / self.seconds,
+            **(dials(self.agreement, int(self.rows)) if any(self.agreement) else {}),
         }
 
 
@@ -135,7 +138,7 @@ class Window:
         self.totals = totals
         self._world = world
         self._counts = [0, 0, 0, 0]
-        self._losses_2 = torch.zeros(2, dtype=torch.float64, device=world.device)
+        self._sums_K = torch.zeros(2 + len(SUMS), dtype=torch.float64, device=world.device)
 
     def add(self, batch: Batch, outcome: Outcome) -> None:
         """One more update; the losses stay on the device."""
@@ -146,7 +149,7 @@ class Window:
         if outcome.applied:
             self.totals.applied += 1
             self.totals.norm += outcome.gradient_norm
-            self._losses_2 += outcome.losses_2
+            self._sums_K += outcome.sums_K
 
     def took(self, seconds: float, wait: float) -> None:
         """So long did the update take, and so much of that was waiting for data."""
@@ -155,14 +158,15 @@ class Window:
 
     def fold(self) -> None:
         """Bring the totals up to date; all processes must ask. This waits for the device."""
-        counts = self._losses_2.new_tensor(self._counts)
-        sums = self._world.sum(torch.cat([counts, self._losses_2])).tolist()
-        for name, value in zip(
-            ("rows", "source", "target", "scored", "loss", "nll"), sums, strict=True
-        ):
-            setattr(self.totals, name, getattr(self.totals, name) + value)
+        counts = self._sums_K.new_tensor(self._counts)
+        sums = self._world.sum(torch.cat([counts, self._sums_K])).tolist()
+        for name in ("rows", "source", "target", "scored", "loss", "nll"):
+            setattr(self.totals, name, getattr(self.totals, name) + sums.pop(0))
+        self.totals.agreement = [
+            old + new for old, new in zip(self.totals.agreement, sums, strict=True)
+        ]
         self._counts = [0, 0, 0, 0]
-        self._losses_2.zero_()
+        self._sums_K.zero_()
 
 
 def progress_line(values: dict[str, float | None]) -> str:

@@ -7,6 +7,7 @@ import torch
 from accord.config import Experiment
 from accord.corpus.batches import Position
 from accord.corpus.store import Store
+from accord.errors import AccordError
 from accord.machine import cores
 from accord.model.gnmt import GNMT
 from accord.progress import Progress
@@ -72,22 +73,44 @@ def resume(
     optimizer: torch.optim.Optimizer,
     world: World,
     progress: Progress,
+    origin: Checkpoints | None = None,
 ) -> Standing:
-    """Load the newest checkpoint that is whole, if there is one; `present` is our identity."""
+    """Load the newest checkpoint that is whole, if there is one; `present` is our identity.
+
+    A run without checkpoints of its own starts from those of `origin`, if that is given.
+    """
     checkpoint = _newest(checkpoints, world, progress)
-    if checkpoint is None:
+    if checkpoint is None and origin is not None:
+        checkpoint = _origin(origin, world, progress)
+        progress.note(f"branching off {origin.directory.parent} at step {checkpoint.step:,}")
+    elif checkpoint is None:
         return Standing()
-    progress.note(f"resuming from step {checkpoint.step:,}")
+    else:
+        progress.note(f"resuming from step {checkpoint.step:,}")
     checkpoint.load_model(model)
     if checkpoint.state["optimizer"] == present["optimizer"]:
         checkpoint.load_optimizer(model, optimizer)
     else:
         progress.note("another optimiser than before: it begins without memory")
     standing = Standing.of(checkpoint)
+    if not checkpoint.path.is_relative_to(checkpoints.directory):
+        # A branch keeps its own best, by its own validations: the origin's is not in its folder.
+        standing.best, standing.best_step, standing.without_best = None, None, 0
     if checkpoint.state["data"] != present["data"]:
         standing.position = Position(standing.position.epoch + 1)
         progress.note("other batches than before: continuing with the next epoch")
     return standing
+
+
+def _origin(origin: Checkpoints, world: World, progress: Progress) -> Checkpoint:
+    found = _newest(origin, world, progress)
+    if found is None:
+        raise AccordError(
+            "there is no checkpoint to start from",
+            where=f"training.init_from, {origin.directory}",
+            fix="name a run directory that has been trained",
+        )
+    return found
 
 
 def _newest(checkpoints: Checkpoints, world: World, progress: Progress) -> Checkpoint | None:

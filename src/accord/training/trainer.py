@@ -19,12 +19,16 @@ from accord.corpus.prefetch import Prefetcher
 from accord.corpus.store import Store
 from accord.errors import AccordError
 from accord.experiment_file import run_directory, store_directory
-from accord.files import atomic_write, exclusive
+from accord.files import atomic_write, exclusive, expand
 from accord.model.tensors import TensorBatch, fitting_shape
+from accord.objective.auxiliary import NONE
 from accord.progress import Progress, Silent
+from accord.training.agreeing import agreeing_of
+from accord.training.checkpoint import Checkpoints
 from accord.training.distributed import World, joined_world
 from accord.training.memory import parts_that_fit
 from accord.training.metrics import MetricsLog, Window, clock, progress_line
+from accord.training.micro_batch import MicroBatch
 from accord.training.optimizer import build_optimizer, set_learning_rate
 from accord.training.run import RunDirectory, check_store
 from accord.training.schedule import learning_rate
@@ -36,7 +40,7 @@ from accord.training.validation import Scores, Validator
 _ASK_EVERY = 8  # steps between two questions to the other processes whether to stop
 _LOWER = "lower training.optimizer.learning_rate, or use training.precision=fp32"
 
-Ready = tuple[Position, Batch, list[TensorBatch]]
+Ready = tuple[Position, Batch, list[MicroBatch]]
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,21 @@ class Trainer:
         )
         self.identity = identity(experiment, self.store)
         self.standing = resume(
-            self.directory.checkpoints, self.identity, self.model, self.optimizer, world, progress
+            self.directory.checkpoints,
+            self.identity,
+            self.model,
+            self.optimizer,
+            world,
+            progress,
+            origin=self._origin(),
+        )
+        self.agreeing = agreeing_of(
+            experiment.objective.agreement,
+            experiment.graph,
+            self.store,
+            seed=experiment.seed,
+            rank=world.rank,
+            world_size=world.size,
         )
         self.updater = Updater(
             self.model,
@@ -98,6 +116,7 @@ class Trainer:
             bf16=self.bf16,
             graphs=self.on_gpu,
             world_size=world.size,
+            agreement=self.agreeing.settings if self.agreeing else None,
         )
         self.stream = BatchStream(
             self.store.corpora,
@@ -122,12 +141,17 @@ class Trainer:
         self.signals = StopSignals(progress)
         self.scores: Scores | None = None
         self.log: MetricsLog | None = None
+        self._prepared = self.step  # steps whose batches the background has made ready
+
+    def _origin(self) -> Checkpoints | None:
+        path = self.settings.init_from
+        return RunDirectory(Path(expand(path))).checkpoints if path else None
 
     def _parts(self) -> int:
         if not self.on_gpu:
             return self.settings.accumulation
         parts = parts_that_fit(
-            lambda batch: self.updater.accumulate([batch]),
+            lambda batch, shape: self.updater.accumulate([self._trial(batch, shape)]),
             self.stream.largest_shapes(),
             len(self.store.vocabulary),
             self.settings.accumulation,
@@ -135,6 +159,13 @@ class Trainer:
         if parts != self.settings.accumulation:
             self.progress.note(f"the largest batch does not fit at once: split into {parts} parts")
         return parts
+
+    def _trial(self, batch: Batch, shape: tuple[int, int]) -> MicroBatch:
+        pairs = TensorBatch.of_shape(batch, *shape)
+        if self.agreeing is None:
+            return MicroBatch(pairs)
+        none = np.full(batch.rows, NONE, dtype=np.int16)
+        return MicroBatch(pairs, self.agreeing.inputs(batch, none, shape))
 
     # --- the loop --------------------------------------------------------------------------
 
@@ -168,12 +199,20 @@ class Trainer:
     def _tensors(self, item: tuple[Position, Batch]) -> Ready:
         """Runs in the background: what the device will need of a batch."""
         position, batch = item
-        parts = [batch.part(k, self.parts) for k in range(self.parts)]
-        if self.on_gpu:
-            return position, batch, [
-                TensorBatch.of_shape(part, *fitting_shape(part, self.shapes)) for part in parts
-            ]  # fmt: skip
-        return position, batch, [TensorBatch.from_numpy(part) for part in parts]
+        self._prepared += 1
+        drawn_B = None
+        if self.agreeing is not None and self.agreeing.is_on(self._prepared):
+            drawn_B = self.agreeing.draw(batch, position)
+        ready = []
+        for k in range(self.parts):
+            part = batch.part(k, self.parts)
+            shape = fitting_shape(part, self.shapes) if self.on_gpu else None
+            pairs = TensorBatch.of_shape(part, *shape) if shape else TensorBatch.from_numpy(part)
+            inputs = None
+            if self.agreeing is not None and drawn_B is not None:
+                inputs = self.agreeing.inputs(part, drawn_B[k :: self.parts], shape)
+            ready.append(MicroBatch(pairs, inputs))
+        return position, batch, ready
 
     def _advance(self, batches: Prefetcher[Ready]) -> None:
         """One update, timed."""
@@ -189,11 +228,14 @@ class Trainer:
         settings = self.settings.optimizer
         return learning_rate(step, settings.shape, peak=settings.peak, warmup=settings.warmup)
 
-    def _update(self, batch: Batch, tensors: list[TensorBatch]) -> None:
+    def _update(self, batch: Batch, tensors: list[MicroBatch]) -> None:
         step = self.step + 1
         set_learning_rate(self.optimizer, self._rate(step))
         torch.manual_seed(_step_seed(self.experiment.seed, step, self.world.rank))
-        outcome = self.updater.update(tensors, batch.update_target_tokens)
+        weights = self.agreeing.weights(step) if self.agreeing else (0.0, 0.0)
+        outcome = self.updater.update(
+            tensors, batch.update_target_tokens, batch.update_rows, weights
+        )
         self.standing.step = step
         self.window.add(batch, outcome)
         if outcome.applied:

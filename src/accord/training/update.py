@@ -8,18 +8,21 @@ import torch
 from torch import Tensor
 
 from accord.model.protocol import Seq2Seq
-from accord.model.tensors import TensorBatch
+from accord.objective.agreement import SUMS, AgreementSettings, agreement
+from accord.objective.agreement_inputs import AgreementInputs
 from accord.objective.likelihood import composite_likelihood
 from accord.training.adafactor import Adafactor
 from accord.training.gradients import FlatGradients
 from accord.training.graphs import GraphedLosses, graphed
+from accord.training.micro_batch import MicroBatch
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an update did. `losses_2` holds this process's summed loss and nll, on the device."""
+    """What an update did. `sums_K` is this process's, on the device: the summed loss and nll, then
+    what agreement adds up (`SUMS`)."""
 
-    losses_2: Tensor
+    sums_K: Tensor
     gradient_norm: float
     applied: bool
 
@@ -37,6 +40,7 @@ class Updater:
         bf16: bool,
         graphs: bool,
         world_size: int = 1,
+        agreement: AgreementSettings | None = None,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -46,41 +50,73 @@ class Updater:
         self.world_size = world_size
         self.gradients = FlatGradients(model)
         self.device = self.gradients.flat.device
-        self._losses: Callable[[TensorBatch], Tensor] = self._eager_losses
+        self.agreement = agreement
+        # Weights of agreement and of encoder agreement; tensors, so that graphs see them change.
+        self._weights_2 = torch.zeros(2, device=self.device)
+        self._losses: Callable[[MicroBatch], Tensor] = self._eager_losses
         self._step: Callable[[], object] = optimizer.step
         if graphs:
             self._losses = GraphedLosses(self._eager_losses, self.gradients)
             if isinstance(optimizer, Adafactor):  # hundreds of small kernels; Adam's are fused
                 self._step = graphed(optimizer.step)
 
-    def update(self, batches: Sequence[TensorBatch], update_tokens: int) -> Outcome:
+    def update(
+        self,
+        batches: Sequence[MicroBatch],
+        update_tokens: int,
+        update_rows: int = 1,
+        weights: tuple[float, float] = (0.0, 0.0),
+    ) -> Outcome:
         """One step along the mean gradient over the tokens of all micro-batches and processes.
 
-        A step whose loss or gradient is not finite is left out. All processes see the same
-        gradient and so decide alike.
+        `weights` are those of agreement and encoder agreement, which are means over the rows of
+        the update where the likelihood is a mean over its tokens. A step whose loss or gradient
+        is not finite is left out. All processes see the same gradient and so decide alike.
         """
-        losses_2 = self.accumulate(batches)
-        self.gradients.spoil(losses_2)
+        for weight_1, weight in zip(self._weights_2, weights, strict=True):
+            weight_1.fill_(weight * update_tokens / update_rows)
+        sums_K = self.accumulate(batches)
+        self.gradients.spoil(sums_K[:2])
         if self.world_size > 1:
             self.gradients.exchange()
         norm = float(self.gradients.scale_and_clip(1 / update_tokens, self.clip))
         applied = math.isfinite(norm)
         if applied:
             self._step()
-        return Outcome(losses_2, norm, applied)
+        return Outcome(sums_K, norm, applied)
 
-    def accumulate(self, batches: Sequence[TensorBatch]) -> Tensor:
-        """Gradients of the summed loss of this process's micro-batches; summed loss and nll."""
+    def accumulate(self, batches: Sequence[MicroBatch]) -> Tensor:
+        """Gradients of the summed losses of this process's micro-batches; the sums themselves."""
         self.gradients.zero()
         return torch.stack([self._losses(batch) for batch in batches]).sum(dim=0)
 
-    def _eager_losses(self, batch: TensorBatch) -> Tensor:
+    def _eager_losses(self, batch: MicroBatch) -> Tensor:
         batch = batch.to(self.device)
+        likelihood_2 = self._likelihood(batch)
+        if batch.agreement is None:
+            return torch.cat([likelihood_2, likelihood_2.new_zeros(len(SUMS))])
+        # After the likelihood's backward pass, so that its dropout and memory are those of Basic.
+        return torch.cat([likelihood_2, self._agreement(batch.agreement)])
+
+    def _agreement(self, inputs: AgreementInputs) -> Tensor:
+        if self.agreement is None:
+            raise ValueError("inputs for agreement, but no settings of it")
+        with torch.autocast(
+            self.device.type, torch.bfloat16, enabled=self.bf16, cache_enabled=False
+        ):
+            terms = agreement(self.model, inputs, self.agreement)
+        weighted = terms.loss * self._weights_2[0] + terms.encoder_loss * self._weights_2[1]
+        weighted.backward()  # type: ignore[no-untyped-call]
+        return terms.sums_K.float()
+
+    def _likelihood(self, batch: MicroBatch) -> Tensor:
         # Graphs cannot use autocast's cache of cast weights, which would not be part of them.
         with torch.autocast(
             self.device.type, torch.bfloat16, enabled=self.bf16, cache_enabled=False
         ):
-            terms = composite_likelihood(self.model, batch, label_smoothing=self.label_smoothing)
+            terms = composite_likelihood(
+                self.model, batch.pairs, label_smoothing=self.label_smoothing
+            )
         if terms.loss.requires_grad:
             terms.loss.backward()  # type: ignore[no-untyped-call]
         return torch.stack([terms.loss.detach(), terms.nll]).float()

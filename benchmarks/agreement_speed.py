@@ -1,0 +1,124 @@
+"""What agreement costs: the time of an update with and without it, at the same batches.
+
+    python benchmarks/agreement_speed.py STORE [--tokens 24000] [--steps 20] [--write DIR]
+
+STORE is a store of real text made by `accord prepare`. Times are means over updates (losses,
+gradients, clipping, Adam) of the same batches, the device synchronised around each; CUDA graphs are
+recorded before. Tokens are target tokens without padding.
+"""
+
+import argparse
+import datetime
+import json
+import platform
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from accord.config import AgreementConfig
+from accord.corpus.batches import BatchStream
+from accord.corpus.store import Store
+from accord.graph import Direction, TranslationGraph
+from accord.model.gnmt import GNMT
+from accord.model.tensors import TensorBatch, fitting_shape
+from accord.training.agreeing import Agreeing
+from accord.training.micro_batch import MicroBatch
+from accord.training.optimizer import build_optimizer
+from accord.training.update import Updater
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+FILL = 0.86  # target tokens over budget, on Europarl; only chooses the budget
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("--tokens", type=int, default=24_000)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--units", type=int, default=512)
+    parser.add_argument("--feeding", action="store_true")
+    parser.add_argument("--decodings", nargs="+", default=["hard", "continuous"])
+    parser.add_argument("--write", type=Path)
+    options = parser.parse_args()
+    store = Store(options.store)
+    rows = [measure(store, decoding, options) for decoding in (None, *options.decodings)]
+    for row in rows:
+        row["ratio"] = row["ms"] / rows[0]["ms"]
+    name = torch.cuda.get_device_name() if DEVICE.type == "cuda" else platform.machine()
+    print(f"{name}, torch {torch.__version__}, {datetime.date.today()}")
+    for row in rows:
+        print(json.dumps(row))
+    if options.write:
+        (options.write / "agreement_speed.json").write_text(json.dumps(rows, indent=1))
+
+
+def measure(store: Store, decoding: Any, options: argparse.Namespace) -> dict[str, Any]:
+    torch.manual_seed(1)
+    model = GNMT(len(store.vocabulary), options.units, input_feeding=options.feeding).to(DEVICE)
+    directions = frozenset(Direction(*d) for c in store.corpora for d in c.directions)
+    agreeing = None
+    if decoding is not None:
+        agreeing = Agreeing(
+            AgreementConfig(decoding=decoding, start=0),
+            TranslationGraph(store.languages, directions),
+            store,
+            seed=1,
+            rank=0,
+            world_size=1,
+        )
+    on_gpu = DEVICE.type == "cuda"
+    updater = Updater(
+        model,
+        build_optimizer("adam", model, learning_rate=1e-4),
+        label_smoothing=0.1,
+        clip=2.0,
+        bf16=on_gpu,
+        graphs=on_gpu,
+        agreement=agreeing.settings if agreeing else None,
+    )
+    stream = BatchStream(
+        store.corpora,
+        store.languages,
+        store.vocabulary.tags,
+        batch_tokens=int(options.tokens / FILL),
+        seed=1,
+    )
+    shapes = stream.largest_shapes()
+    ready = []
+    for (position, batch), _ in zip(stream, range(options.steps), strict=False):
+        shape = fitting_shape(batch, shapes) if on_gpu else None
+        pairs = TensorBatch.of_shape(batch, *shape) if shape else TensorBatch.from_numpy(batch)
+        inputs = None
+        if agreeing is not None:
+            inputs = agreeing.inputs(batch, agreeing.draw(batch, position), shape)
+        ready.append((MicroBatch(pairs, inputs), batch))
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    times = []
+    for timed in (False, True):
+        for micro, batch in ready:
+            start = now()
+            updater.update([micro], batch.update_target_tokens, batch.update_rows, (0.01, 0.0))
+            if timed:
+                times.append(1000 * (now() - start))
+    return {
+        "decoding": decoding or "none (Basic)",
+        "input_feeding": options.feeding,
+        "ms": statistics.mean(times),
+        "target_tokens": statistics.mean(batch.target_tokens for _, batch in ready),
+        "target_tokens_per_s": 1000 * sum(b.target_tokens for _, b in ready) / sum(times),
+        "peak_gb": torch.cuda.max_memory_allocated() / 1e9 if on_gpu else 0.0,
+    }
+
+
+def now() -> float:
+    if DEVICE.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+"""Agreement: the two sides of a pair should be translated alike into a third language.
+
+Each side is translated into the auxiliary language, and the other side scores what came out. In the
+mean over pairs this is the lower bound of the paper's agreement likelihood, in both mirror forms.
+
+Gradients reach only directions without data. A row, that is one side with the auxiliary tag, is
+either live, and then everything computed from it is, or it is not, and then nothing is: neither
+its translation nor the log-probabilities that it gives to the other side's. With one live side per
+pair (always so with English-centric data), live rows make up exactly half of the rows; the other
+half generates and scores without a backward pass. Otherwise all rows run with gradients and those
+of protected rows are stopped one by one. Which of the two it is follows from the translation graph,
+so shapes stay fixed, as CUDA graphs want.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from accord.model.protocol import Memory, Seq2Seq, shift_right
+from accord.objective.agreement_inputs import AgreementInputs
+from accord.objective.continuous import Decoding, Translations, generate
+from accord.objective.dense_cross_entropy import dense_cross_entropy
+
+# What is added up for the log, in the order of `AgreementTerms.sums_K`.
+SUMS = (
+    "loss",
+    "encoder_loss",
+    "cross_entropy",
+    "entropy",
+    "tokens",
+    "reference_tokens",
+    "ended",
+    "translations",
+    "pairs",
+)
+
+
+@dataclass(frozen=True)
+class AgreementSettings:
+    """How agreement is measured; the choice of languages and of gradients lies in the inputs."""
+
+    decoding: Decoding = "continuous"
+    """continuous: mixtures of embeddings. straight-through: the likeliest token, the gradient of
+    the mixture. hard and sampled: tokens without gradient, so that only scoring is trained."""
+    measure: Literal["cross-entropy", "kl"] = "cross-entropy"
+    """kl takes the entropy of the translation off, so that nothing asks it to get sharper."""
+    normalize: Literal["sum", "token"] = "sum"
+    """Over the positions of one translation: their sum (the paper's scale), or their mean."""
+    max_length: int = 40
+    """The most tokens of a translation."""
+    relative_length: bool = True
+    """Also stop after 1.5 times the longer sentence of the pair and 5 tokens."""
+    temperature: float = 1.0
+    """Of the softmax of translations; scoring is always at 1."""
+    dropout: bool = True
+    """Dropout while translating; there is none while scoring."""
+    translations: bool = True
+    """Compute the agreement of translations."""
+    encodings: bool = False
+    """Compute the agreement of encodings: 1 - cosine of the max-pooled encoder outputs."""
+    chunk: int = 1024
+    """Positions whose distributions are in memory at a time."""
+
+    @property
+    def soft(self) -> bool:
+        """Whether translations are distributions that carry gradient."""
+        return self.decoding in ("continuous", "straight-through")
+
+    def limits(self, subwords_B: Tensor) -> Tensor:
+        """The most tokens of a translation, for a pair whose longer side has so many subwords."""
+        if not self.relative_length:
+            return torch.full_like(subwords_B, self.max_length)
+        return ((3 * subwords_B + 1) // 2 + 5).clamp(max=self.max_length)
+
+    def steps(self, subwords: int) -> int:
+        """The same on the host, for the longest that a batch of some width may hold."""
+        return int(self.limits(torch.tensor(subwords)))
+
+
+@dataclass(frozen=True)
+class AgreementTerms:
+    """Sums over the pairs of a batch, not means: divide by all rows of the update.
+
+    `sums_K` holds the sums named in `SUMS`, without gradient.
+    """
+
+    loss: Tensor
+    encoder_loss: Tensor
+    sums_K: Tensor
+
+
+def agreement(
+    model: Seq2Seq, inputs: AgreementInputs, settings: AgreementSettings
+) -> AgreementTerms:
+    """The disagreement of both sides of every pair about its translation."""
+    zero = model.output_weight.new_zeros((), requires_grad=True)
+    if not inputs.pairs:  # one process's share of a small last batch may be empty
+        return AgreementTerms(zero, zero, zero.detach().new_zeros(len(SUMS)))
+    memory = model.encode(inputs.sentences_RS, inputs.lengths_R)
+    encoder_loss = encoder_agreement(memory, inputs) if settings.encodings else zero
+    readings = []
+    if settings.translations:
+        run = _one_sided if inputs.one_sided else _two_sided
+        readings = run(model, memory, inputs, settings)
+    loss = sum((reading.loss for reading in readings), start=zero)
+    counts = sum((reading.counts_K for reading in readings), start=zero.new_zeros(6))
+    pairs = inputs.weight_B.sum().to(counts)
+    ends = torch.stack([loss.detach().to(counts), encoder_loss.detach().to(counts)])
+    return AgreementTerms(loss, encoder_loss, torch.cat([ends, counts, pairs[None]]).detach())
+
+
+def encoder_agreement(memory: Memory, inputs: AgreementInputs) -> Tensor:
+    """The sum of 1 - cosine of both sides' attention keys, max-pooled over real positions."""
+    keys_RSD = memory.keys_BSD.to(torch.promote_types(memory.keys_BSD.dtype, torch.float32))
+    pooled_RD = keys_RSD.masked_fill(~memory.mask_BS.unsqueeze(2), float("-inf")).amax(dim=1)
+    first_BD, second_BD = _stopped(pooled_RD, inputs.live_R).chunk(2)
+    cosine_B = functional.cosine_similarity(first_BD, second_BD, dim=1)
+    return torch.dot(1 - cosine_B, inputs.weight_B.to(cosine_B))
+
+
+def dials(sums: Sequence[float], sentences: int) -> dict[str, float]:
+    """Readable numbers from sums over some updates and processes, and over their sentences."""
+    of = dict(zip(SUMS, sums, strict=True))
+    tokens = max(of["tokens"], 1.0)
+    return {
+        "agreement_loss": of["loss"] / sentences,
+        "agreement_encoder_loss": of["encoder_loss"] / sentences,
+        "agreement_per_token": of["cross_entropy"] / tokens,
+        "agreement_entropy": of["entropy"] / tokens,
+        "agreement_length_ratio": of["tokens"] / max(of["reference_tokens"], 1.0),
+        "agreement_ended": of["ended"] / max(of["translations"], 1.0),
+        "agreement_pairs": of["pairs"] / sentences,
+    }
+
+
+def weight_at(step: int, *, weight: float, start: int, ramp: int = 0) -> float:
+    """The weight of agreement in an update, counted from 1: none up to `start`, all after `ramp`
+    steps more. Where it is 0, agreement must not be computed at all."""
+    if step <= start:
+        return 0.0
+    return weight * min(1.0, (step - start) / ramp) if ramp else weight
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Translations of some rows as other rows score them: the loss and what is counted."""
+
+    loss: Tensor
+    counts_K: Tensor
+
+
+def _one_sided(
+    model: Seq2Seq, memory: Memory, inputs: AgreementInputs, settings: AgreementSettings
+) -> list[_Reading]:
+    """The first half teaches, without gradient throughout; the second half learns."""
+    half = inputs.pairs
+    teacher = memory.map(lambda tensor: tensor[:half])
+    pupil = memory.map(lambda tensor: tensor[half:])
+    pairs = _Pairs(model, inputs, settings)
+    with torch.no_grad():
+        taught = pairs.translate(teacher)
+    learnt_BTD = pairs.read(pupil, taught)
+    readings = [pairs.score(taught, learnt_BTD)]
+    if settings.soft:
+        said = pairs.translate(pupil)
+        with torch.no_grad():
+            judged_BTD = pairs.read(teacher, said)
+        readings.append(pairs.score(said, judged_BTD))
+    return readings
+
+
+def _two_sided(
+    model: Seq2Seq, memory: Memory, inputs: AgreementInputs, settings: AgreementSettings
+) -> list[_Reading]:
+    """All rows translate and score at once; rows that are not live are stopped one by one."""
+    half = inputs.pairs
+    pairs = _Pairs(model, inputs, settings, times=2)
+    said = pairs.translate(memory)
+    partner = memory.map(lambda tensor: tensor.roll(half, 0))
+    judged_RTD = pairs.read(partner, said, inputs.live_R)
+    return [pairs.score(said, judged_RTD, inputs.live_R, inputs.live_R.roll(half, 0))]
+
+
+class _Pairs:
+    """The pairs of a batch, one row each or, with `times` 2, one for either side."""
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        inputs: AgreementInputs,
+        settings: AgreementSettings,
+        times: int = 1,
+    ) -> None:
+        self.model = model
+        self.settings = settings
+        lengths_2B = inputs.lengths_R.view(2, -1)
+        subwords_B = (lengths_2B.amax(dim=0) - 2).clamp(min=0)  # without tag and end
+        self.limits_B = settings.limits(subwords_B).repeat(times)
+        self.steps = settings.steps(inputs.sentences_RS.shape[1] - 2)
+        # The mean length of both sides, the end of sentence counted as it is in translations.
+        self.reference_B = (lengths_2B.sum(dim=0) / 2 - 1).repeat(times)
+        self.weight_B = inputs.weight_B.repeat(times)
+
+    def translate(self, memory: Memory) -> Translations:
+        """Into the auxiliary language that the memory's tags ask for."""
+        return generate(
+            self.model,
+            memory,
+            self.limits_B,
+            self.steps,
+            decoding=self.settings.decoding,
+            temperature=self.settings.temperature,
+            dropout=self.settings.dropout,
+        )
+
+    def read(self, memory: Memory, said: Translations, live_B: Tensor | None = None) -> Tensor:
+        """Hidden vectors of other rows that are made to say the same.
+
+        Mixtures belong to who said them; the vectors of plain tokens belong to the reader.
+        """
+        if self.settings.soft:
+            vectors_BTD = said.vectors_BTD
+            if live_B is not None:
+                vectors_BTD = _stopped(vectors_BTD, live_B)
+            inputs_BTD = shift_right(vectors_BTD)
+        else:
+            inputs_BTD = self.model.shifted_embeddings(said.tokens_BT)
+        return self.model.decode(memory, inputs_BTD, dropout=False)
+
+    def score(
+        self,
+        said: Translations,
+        judged_BTD: Tensor,
+        live_B: Tensor | None = None,
+        live_judge_B: Tensor | None = None,
+    ) -> _Reading:
+        """Compare what was said with what the other rows would have said in the same place."""
+        weight_B = self.weight_B
+        if not self.settings.soft and live_judge_B is not None:
+            weight_B = weight_B * live_judge_B  # tokens teach nobody else
+        real_BT = said.real_BT.to(weight_B.dtype) * weight_B.unsqueeze(1)
+        weights_BT = real_BT
+        if self.settings.normalize == "token":
+            weights_BT = real_BT / said.lengths().clamp(min=1).unsqueeze(1)
+        wanted = said.hidden_BTD if self.settings.soft else said.tokens_BT
+        loss, found_N = dense_cross_entropy(
+            wanted.flatten(0, 1),
+            judged_BTD.flatten(0, 1),
+            self.model.output_weight,
+            weights_BT.flatten(),
+            live_wanted_N=_spread(live_B, said),
+            live_scorer_N=_spread(live_judge_B, said),
+            temperature=self.settings.temperature,
+            divergence=self.settings.measure == "kl",
+            chunk=self.settings.chunk,
+        )
+        return _Reading(loss, self._counts(said, found_N, weight_B, real_BT))
+
+    def _counts(
+        self, said: Translations, found_N: Tensor, weight_B: Tensor, real_BT: Tensor
+    ) -> Tensor:
+        counts = [
+            torch.dot(found_N, real_BT.flatten().to(found_N)),
+            (said.entropy_BT * real_BT).sum(),
+            real_BT.sum(),
+            torch.dot(self.reference_B.to(weight_B), weight_B),
+            torch.dot(said.ended().to(weight_B), weight_B),
+            weight_B.sum(),
+        ]
+        return torch.stack([count.to(found_N).detach() for count in counts])
+
+
+def _stopped(rows: Tensor, live_R: Tensor) -> Tensor:
+    """The same values; gradients flow back into live rows only."""
+    shape = [-1] + [1] * (rows.dim() - 1)
+    return torch.where(live_R.view(shape), rows, rows.detach())
+
+
+def _spread(live_B: Tensor | None, said: Translations) -> Tensor | None:
+    """A flag for every position of a row; None stands for all."""
+    if live_B is None:
+        return None
+    return live_B.unsqueeze(1).expand_as(said.real_BT).flatten()

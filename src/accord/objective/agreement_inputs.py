@@ -1,0 +1,113 @@
+"""What the agreement objective reads: both sides of every pair, tagged with a third language."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from accord.corpus.batches import Batch, Int16s, Int32s
+from accord.corpus.plan import Int64s
+from accord.corpus.vocabulary import EOS, PAD
+from accord.model.protocol import TensorMap
+from accord.objective.auxiliary import AuxiliaryLanguages, Bools
+
+
+@dataclass(frozen=True)
+class AgreementInputs:
+    """R = 2 B rows [auxiliary tag, subwords, EOS]: row b and row B + b are the sides of pair b.
+
+    Gradients flow through the rows marked in `live_R`. If just one side of a pair is live, it
+    stands in the second half; `one_sided` promises that this holds for every pair that counts.
+    Pairs of weight 0 have nothing to agree on, or only fill up the shape; they read just EOS.
+    """
+
+    sentences_RS: Tensor
+    lengths_R: Tensor
+    live_R: Tensor
+    weight_B: Tensor
+    one_sided: bool
+
+    @staticmethod
+    def of(
+        batch: Batch,
+        auxiliary_B: Int16s,
+        languages: AuxiliaryLanguages,
+        shape: tuple[int, int] | None = None,
+    ) -> "AgreementInputs":
+        """The pairs of a batch and the languages drawn for them, in host memory.
+
+        `shape` is that of a `TensorBatch.of_shape`: rows and tokens a row to be filled up to. A
+        target gains a tag here, so rows are one token longer than that.
+        """
+        widest = max(batch.source_BS.shape[1], batch.target_BT.shape[1])
+        rows, length = shape or (batch.rows, widest)
+        sides = batch.source_language_B, batch.target_language_B
+        live_2B = np.stack([languages.live(side_B, auxiliary_B) for side_B in sides])
+        tagged_2BS, lengths_2B = _tagged(batch, languages.tags_L[auxiliary_B], length + 1)
+        counts_B = live_2B[0] | live_2B[1]
+        tagged_2BS[:, ~counts_B] = PAD
+        tagged_2BS[:, ~counts_B, 0] = EOS
+        lengths_2B[:, ~counts_B] = 1
+        order_2B = _teachers_first(live_2B)
+
+        sentences_2BS = np.full((2, rows, length + 1), PAD, dtype=np.int64)
+        sentences_2BS[:, :, 0] = EOS
+        sentences_2BS[:, : batch.rows] = np.take_along_axis(tagged_2BS, order_2B[..., None], axis=0)
+        return AgreementInputs(
+            torch.from_numpy(sentences_2BS).flatten(0, 1),
+            _filled(np.take_along_axis(lengths_2B, order_2B, axis=0), rows, 1).flatten(),
+            _filled(np.take_along_axis(live_2B, order_2B, axis=0), rows, False).flatten(),
+            _filled(counts_B.astype(np.float32), rows, 0),
+            languages.one_sided,
+        )
+
+    @property
+    def pairs(self) -> int:
+        """The number of pairs B, those of weight 0 included."""
+        return len(self.weight_B)
+
+    def map_tensors(self, change: TensorMap) -> "AgreementInputs":
+        """The inputs with `change` applied to every tensor."""
+        changed: dict[str, Any] = {name: change(getattr(self, name)) for name in _TENSORS}
+        return replace(self, **changed)
+
+    def pinned(self) -> "AgreementInputs":
+        """The inputs in memory that a GPU can read by itself."""
+        return self.map_tensors(Tensor.pin_memory)
+
+    def to(self, device: torch.device, pin: bool = False) -> "AgreementInputs":
+        """The inputs on a device; `pin` makes the transfer asynchronous on CUDA."""
+        source = self.pinned() if pin else self
+        return source.map_tensors(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def copy_from(self, other: "AgreementInputs") -> None:
+        """Take over the contents of inputs of the same shape."""
+        for name in _TENSORS:
+            getattr(self, name).copy_(getattr(other, name), non_blocking=True)
+
+
+_TENSORS = [field.name for field in fields(AgreementInputs) if field.type is Tensor]
+
+
+def _tagged(batch: Batch, tags_B: Int32s, width: int) -> tuple[Int64s, Int64s]:
+    """Sources and targets [2, B, width] with the same tag before both, and their lengths."""
+    both_2BS = np.full((2, batch.rows, width), PAD, dtype=np.int64)
+    both_2BS[:, :, 0] = tags_B
+    both_2BS[0, :, 1 : batch.source_BS.shape[1]] = batch.source_BS[:, 1:]
+    both_2BS[1, :, 1 : 1 + batch.target_BT.shape[1]] = batch.target_BT
+    return both_2BS, np.stack([batch.source_lengths_B, batch.target_lengths_B + 1])
+
+
+def _teachers_first(live_2B: Bools) -> Int64s:
+    """Which side (0 the source, 1 the target) stands in the first half, and which in the second."""
+    swapped_B = live_2B[0] & ~live_2B[1]
+    return np.stack([swapped_B, ~swapped_B]).astype(np.int64)
+
+
+def _filled(values: npt.NDArray[Any], rows: int, filler: float) -> Tensor:
+    """A tensor whose last dimension is filled up to `rows`."""
+    more = [(0, 0)] * (values.ndim - 1) + [(0, rows - values.shape[-1])]
+    return torch.from_numpy(np.pad(values, more, constant_values=filler))

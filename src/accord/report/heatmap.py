@@ -1,0 +1,114 @@
+"""Matrices of all directions: sources down, targets across, bright is good."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from accord.evaluation.result import DirectionScores
+from accord.report.colours import colour, gradient, text_on
+from accord.report.data import Report, ReportedRun
+from accord.report.numbers import percent, score
+
+# A map of off-target rates reaches at least this far: one in a thousand should not look alarming.
+_LEAST_RATE = 0.10
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """One direction; without a value it is empty, and on the diagonal there is no direction."""
+
+    direction: str
+    kind: str
+    text: str
+    pivot: str
+    """The same figure through a pivot, if there is one."""
+    background: str | None
+    foreground: str | None
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """One figure of one run in all directions."""
+
+    title: str
+    languages: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[HeatCell | None, ...]], ...]
+    low: str
+    high: str
+    scale: str
+    """The colours from `low` to `high`, as a CSS background."""
+
+
+Value = Callable[[DirectionScores], float | None]
+
+
+def bleu_maps(report: Report) -> tuple[HeatMap, ...]:
+    """BLEU of every run, all on one scale."""
+    values = _values(report, lambda row: row.bleu.score)
+    low, high = min(values), max(values)
+    width = high - low
+
+    def shade(value: float) -> float:
+        return (value - low) / width if width else 1.0
+
+    return tuple(
+        _map(run, "BLEU", lambda row: row.bleu.score, score, shade, (score(low), score(high)))
+        for run in report.runs
+    )
+
+
+def off_target_maps(report: Report) -> tuple[HeatMap, ...]:
+    """Off-target rates of every run, all on one scale; none where no language can be told."""
+    values = _values(report, lambda row: row.off_target)
+    if not values:
+        return ()
+    most = max(_LEAST_RATE, *values)
+
+    def shade(value: float) -> float:
+        return 1.0 - value / most
+
+    ends = (percent(0.0, 0), percent(most, 0))
+    return tuple(
+        _map(run, "Off target", lambda row: row.off_target, percent, shade, ends, good_first=True)
+        for run in report.runs
+    )
+
+
+def _values(report: Report, value: Value) -> list[float]:
+    found = [value(row) for run in report.runs for row in run.evaluation.directions]
+    return [each for each in found if each is not None]
+
+
+def _map(
+    run: ReportedRun,
+    title: str,
+    value: Value,
+    text: Callable[[float | None], str],
+    shade: Callable[[float], float],
+    ends: tuple[str, str],
+    *,
+    good_first: bool = False,
+) -> HeatMap:
+    evaluation, graph = run.evaluation, run.experiment.graph
+    direct = {row.direction: row for row in evaluation.directions}
+    pivots = {row.direction: row for row in evaluation.via_pivot}
+
+    def cell(source: str, target: str) -> HeatCell | None:
+        if source == target:
+            return None
+        name = f"{source}-{target}"
+        kind = "supervised" if graph.is_supervised(source, target) else "zero-shot"
+        known = _of(direct, name, value)
+        pivot = f"{text(_of(pivots, name, value))}" if name in pivots else ""
+        back = None if known is None else colour(shade(known))
+        return HeatCell(name, kind, text(known), pivot, back, back and text_on(back))
+
+    rows = tuple(
+        (source, tuple(cell(source, target) for target in evaluation.languages))
+        for source in evaluation.languages
+    )
+    scale = gradient(bright_first=good_first)
+    return HeatMap(f"{title}, {run.label}", evaluation.languages, rows, *ends, scale)
+
+
+def _of(rows: Mapping[str, DirectionScores], name: str, value: Value) -> float | None:
+    return value(rows[name]) if name in rows else None

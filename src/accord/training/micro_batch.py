@@ -1,0 +1,33 @@
+"""What a process computes on at once."""
+
+from dataclasses import dataclass
+
+import torch
+
+from accord.model.tensors import TensorBatch
+from accord.objective.agreement_inputs import AgreementInputs
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """Pairs for the likelihood and, where agreement is on, the same pairs for that."""
+
+    pairs: TensorBatch
+    agreement: AgreementInputs | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """What a CUDA graph depends on."""
+        found = (*self.pairs.source_BS.shape, *self.pairs.target_BT.shape)
+        return found if self.agreement is None else (*found, *self.agreement.sentences_RS.shape)
+
+    def to(self, device: torch.device) -> "MicroBatch":
+        """On a device."""
+        agreement = self.agreement.to(device) if self.agreement is not None else None
+        return MicroBatch(self.pairs.to(device), agreement)
+
+    def copy_from(self, other: "MicroBatch") -> None:
+        """Take over the contents of one of the same shape."""
+        self.pairs.copy_from(other.pairs)
+        if self.agreement is not None and other.agreement is not None:
+            self.agreement.copy_from(other.agreement)

@@ -1,0 +1,95 @@
+"""Charts and colours: what is drawn can be read, and survives odd values."""
+
+import re
+from xml.etree import ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.report.colours import colour, luminance, text_on
+from accord.report.plots import Chart, Series, log_worthwhile, svg, swatch
+
+
+def drawn(*series, **options):
+    return ElementTree.fromstring(svg(Chart("Loss", "step", "nats", series, **options)))
+
+
+def numbers(path):
+    return [float(x) for x in re.findall(r"-?[\d.]+", path)]
+
+
+def test_a_rising_line_goes_right_and_up():
+    root = drawn(Series("a", ((0, 1), (10, 2), (20, 4)), 0))
+    path = next(p.get("d") for p in root.iter("path") if "line" in p.get("class"))
+    xs, ys = numbers(path)[::2], numbers(path)[1::2]
+    assert xs == sorted(xs)
+    assert ys == sorted(ys, reverse=True)
+
+
+def test_thousands_of_points_are_thinned_and_the_last_stays():
+    points = tuple((float(i), 1.0 + i % 7) for i in range(10_000))
+    root = drawn(Series("a", points, 0))
+    path = next(p.get("d") for p in root.iter("path") if "line" in p.get("class"))
+    found = numbers(path)
+    assert 150 <= len(found) / 2 <= 200
+    assert found[-2] == 466  # the right edge
+    assert not list(root.iter("circle"))
+
+
+def test_labels_are_escaped():
+    series = Series("<b>", ((1, 1), (2, 2)), 0, names=("<i>", "&"))
+    text = svg(Chart("<t>", "<x>", "<y>", (series,)))
+    assert "<b>" not in text
+    assert "<i>" not in text
+    ElementTree.fromstring(text)
+
+
+def test_a_logarithm_leaves_out_what_it_cannot_show():
+    root = drawn(Series("a", ((1, 0.0), (2, 0.5), (3, 5.0)), 0), log_y=True)
+    assert len(list(root.iter("circle"))) == 2
+
+
+def test_a_single_point_is_a_mark_in_chart_and_legend():
+    series = Series("a", ((0.2, 1.8),), 1, dotted=True)
+    root = drawn(series, log_x=True, log_y=True, square=True)
+    assert len(list(root.iter("circle"))) == 1
+    assert "<circle" in swatch(series)
+
+
+def test_a_square_chart_has_one_scale():
+    root = drawn(Series("a", ((0.2, 5.0), (2.0, 2.0)), 0), log_x=True, log_y=True, square=True)
+    ticks = [t.text for t in root.iter("text") if t.get("class") == "tick"]
+    half = len(ticks) // 2
+    assert ticks[:half] == ticks[half:]
+
+
+def test_a_narrow_logarithmic_axis_has_ticks_too():
+    root = drawn(Series("a", ((3.1, 3.2), (3.2, 3.3)), 0), log_x=True, log_y=True, square=True)
+    assert len([t for t in root.iter("text") if t.get("class") == "tick"]) >= 4
+
+
+def test_a_logarithm_is_for_wide_ranges():
+    assert log_worthwhile([Series("a", ((1, 0.2), (2, 5.0)), 0)])
+    assert not log_worthwhile([Series("a", ((1, 2.0), (2, 5.0)), 0)])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 1e4)), min_size=1, max_size=30),
+    st.booleans(),
+)
+def test_any_values_can_be_drawn(points, log):
+    points = tuple((float(x), max(y, 1e-6) if log else y) for x, y in sorted(points))
+    root = drawn(Series("a", points, 0), log_y=log)
+    assert "nan" not in ElementTree.tostring(root, "unicode")
+
+
+@given(st.floats(0, 1))
+def test_text_on_every_colour_can_be_read(share):
+    back = colour(share)
+    light, dark = sorted((luminance(back), luminance(text_on(back))), reverse=True)
+    assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
+@given(st.floats(0, 0.99))
+def test_colours_grow_brighter(share):
+    assert luminance(colour(share)) <= luminance(colour(share + 0.01)) + 1e-3
