@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from accord import __version__
-from accord.cli import data, tour, training, translation
+from accord.cli import data, reporting, tour, training, translation
 from accord.errors import AccordError
 
 app = typer.Typer(
@@ -110,5 +110,6 @@ for _command in (
     training.average,
     translation.translate,
     translation.evaluate,
+    reporting.report,
 ):
     app.command()(_command)

@@ -1,0 +1,98 @@
+"""Agreement inside the trainer: off it changes nothing, on it is logged, and runs can branch."""
+
+import json
+
+import pytest
+import torch
+from toy_training import checkpoint, experiment, prepared, weights
+
+from accord.errors import AccordError
+from accord.training.trainer import train
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return prepared(tmp_path_factory.getbasetemp())
+
+
+def metrics(run, kind="train"):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["kind"] == kind]
+
+
+def agreement(decoding="hard", start=0, **keys):
+    return {"decoding": decoding, "start": start, "weight": 0.3, "normalize": "token", **keys}
+
+
+def same(one, two):
+    return all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_before_its_start_agreement_changes_nothing(toy, tmp_path):
+    """T6: the very run of Basic up to `start`, bit for bit, and not one step longer."""
+    train(experiment(toy, tmp_path / "basic", training__steps=10))
+    late = agreement("continuous", start=9, max_length=6)
+    train(experiment(toy, tmp_path / "late", training__steps=9, objective__agreement=late))
+    train(experiment(toy, tmp_path / "on", training__steps=10, objective__agreement=late))
+    train(experiment(toy, tmp_path / "nine", training__steps=9))
+    assert same(weights(tmp_path / "late", 9), weights(tmp_path / "nine", 9))
+    assert not same(weights(tmp_path / "on", 10), weights(tmp_path / "basic", 10))
+    assert not any(
+        key.startswith("agreement") for line in metrics(tmp_path / "late") for key in line
+    )
+
+
+@pytest.mark.parametrize("decoding", ["hard", "continuous", "straight-through", "sampled"])
+def test_every_decoding_trains_and_is_logged(toy, tmp_path, decoding):
+    """R12: the Agree run logs a non-zero agreement loss after its start."""
+    chosen = agreement(decoding, start=5, max_length=6)
+    run = tmp_path / decoding
+    train(experiment(toy, run, training__steps=10, objective__agreement=chosen))
+    before, after = metrics(run)
+    assert "agreement_loss" not in before
+    assert after["agreement_loss"] > 0
+    assert 0 < after["agreement_length_ratio"] < 10
+    assert 0 <= after["agreement_ended"] <= 1
+
+
+def test_resuming_with_agreement_is_exact(toy, tmp_path):
+    chosen = agreement("continuous", start=2, max_length=5)
+    train(experiment(toy, tmp_path / "one", training__steps=8, objective__agreement=chosen))
+    for steps in (5, 8):
+        train(
+            experiment(toy, tmp_path / "two", training__steps=steps, objective__agreement=chosen),
+            accept_changes=True,
+        )
+    assert same(weights(tmp_path / "one", 8), weights(tmp_path / "two", 8))
+
+
+def test_accumulation_does_not_change_agreement(toy, tmp_path):
+    """T14: both terms are averaged over the whole update."""
+    keys = {"training__steps": 4, "model__dropout": 0.0}
+    for parts in (1, 3):
+        train(
+            experiment(
+                toy,
+                tmp_path / str(parts),
+                **keys,
+                training__accumulation=parts,
+                objective__agreement=agreement(max_length=5),
+            )
+        )
+    one, three = weights(tmp_path / "1", 4), weights(tmp_path / "3", 4)
+    assert all(torch.allclose(one[name], three[name], atol=1e-5) for name in one)
+
+
+def test_a_branch_goes_on_where_the_other_run_stands(toy, tmp_path):
+    train(experiment(toy, tmp_path / "basic", training__steps=9))
+    branch = tmp_path / "branch"
+    train(experiment(toy, branch, training__steps=14, training__init_from=str(tmp_path / "basic")))
+    train(experiment(toy, tmp_path / "whole", training__steps=14))
+    assert same(weights(branch, 14), weights(tmp_path / "whole", 14))
+    state = json.loads((checkpoint(branch, 14) / "state.json").read_text())
+    assert state["best_step"] > 9  # the origin's best is not in this run's folder
+
+
+def test_nothing_to_branch_from(toy, tmp_path):
+    with pytest.raises(AccordError, match="no checkpoint to start from"):
+        train(experiment(toy, tmp_path / "a", training__init_from=str(tmp_path / "none")))
