@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 
 .PHONY: help demo test check bench docs clean
 help:
-	@echo "make demo    the tour: built-in corpus, translation graph, prepared store, trained model"
+	@echo "make demo    the tour: built-in corpus, store, Basic and Agree, evaluation, report (5 minutes)"
 	@echo "make test    all tests that need no GPU"
 	@echo "make check   formatting, lint, types, layers"
 	@echo "make bench   benchmarks that run here (needs ../shared/data)"

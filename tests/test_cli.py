@@ -142,10 +142,13 @@ def test_every_command_of_the_readme_works(tmp_path):
 
 
 def test_the_tour(tmp_path):
-    """`make demo`, with little training."""
-    run = accord("demo", "--set", "training.steps=3", cwd=tmp_path)
-    for part in ("Every line accounted for", "de → en → es, fr", "3 steps done"):
+    """`make demo`, with little training; and again, which finds everything done."""
+    run = accord("demo", "--quick", cwd=tmp_path)
+    for part in ("Every line accounted for", "de → en → es, fr", "6 steps done", "Against more"):
         assert part in run.stdout + run.stderr
+    assert (tmp_path / "demo/agree/report.html").stat().st_size > 10_000
+    again = accord("demo", "--quick", cwd=tmp_path)
+    assert "resuming from step 6" in again.stderr
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda p: p.stem)

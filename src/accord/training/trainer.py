@@ -186,6 +186,8 @@ class Trainer:
                 while end is None:
                     self._advance(batches)
                     end = self._write_what_is_due(self._goal() or self._request())
+            if self.step and not self.directory.checkpoints.paths():
+                self._save()  # a branch with nothing left to do is still a run of its own
         finally:
             if self.log is not None:
                 self.log.close()
