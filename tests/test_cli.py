@@ -12,7 +12,10 @@ from xml.etree import ElementTree
 import pytest
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = ("config", "graph", "prepare", "builtin", "demo", "train", "average")
+COMMANDS = (
+    *("config", "graph", "prepare", "builtin", "demo"),
+    *("train", "average", "translate", "evaluate", "report"),
+)
 
 
 def accord(*arguments, cwd=None, code=0, **variables):
@@ -137,7 +140,10 @@ def test_every_command_of_the_readme_works(tmp_path):
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     for command in commands:
         # Training is shown in full and tried with a few steps.
-        few = ["--set", "training.steps=3"] if command.startswith("train") else []
+        few = []
+        if command.startswith("train"):
+            steps = 6 if "agree" in command else 3
+            few = ["--set", f"training.steps={steps}"]
         accord(*command.split(), *few, cwd=tmp_path)
 
 
@@ -149,6 +155,33 @@ def test_the_tour(tmp_path):
     assert (tmp_path / "demo/agree/report.html").stat().st_size > 10_000
     again = accord("demo", "--quick", cwd=tmp_path)
     assert "resuming from step 6" in again.stderr
+    check_translation(tmp_path)
+
+
+def check_translation(directory):
+    """translate: one line in, one line out, and one wrong input for each option."""
+    (directory / "in.txt").write_text("3 Wochen\n\n5 Tage\n", encoding="utf-8")
+    run = ("translate", "demo/agree", "--to", "fr")
+    text = accord(*run, "--input", "in.txt", cwd=directory).stdout
+    assert [bool(line) for line in text.split("\n")] == [True, False, True, False]
+    accord(*run, "--input", "in.txt", "--output", "out.txt", "--json", cwd=directory)
+    lines = [json.loads(line) for line in (directory / "out.txt").read_text("utf-8").splitlines()]
+    assert [line["source"] for line in lines] == ["3 Wochen", "", "5 Tage"]
+    assert {"hypotheses", "text", "language", "via"} <= set(lines[0])
+    for options, part in (
+        (("--input", "none.txt"), "none.txt: cannot be read"),
+        (("--input", "in.txt", "--via", "auto"), "--from"),
+        (("--input", "in.txt", "--via", "xx"), "xx"),
+        (("--input", "in.txt", "--precision", "fp16"), "fp16"),
+        (("--input", "in.txt", "--vocabulary", "some"), "some"),
+        (("--input", "in.txt", "--checkpoint", "step-1"), "step-1"),
+        (("--input", "in.txt", "--device", "tpu"), "tpu"),
+    ):
+        assert part in accord(*run, *options, cwd=directory, code=1).stderr
+    assert "it" in accord("translate", "demo/agree", "--to", "it", cwd=directory, code=1).stderr
+    assert "no run directory" in accord("evaluate", "demo/text", cwd=directory, code=1).stderr
+    assert "accord evaluate" in accord("report", "demo/run", cwd=directory, code=1).stderr
+    assert "--to" in accord("translate", "demo/agree", cwd=directory, code=2).stderr
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda p: p.stem)

@@ -258,6 +258,8 @@ class ValidationSettings(Section):
     """Sentences of each direction that are translated for BLEU; 0 leaves that out."""
     directions: Literal["supervised", "all"] = "supervised"
     """Which directions count. With all, references of zero-shot directions choose the model."""
+    watch: Literal["supervised", "all"] = "supervised"
+    """Which directions are measured and logged; those that do not count choose nothing."""
     metric: Literal["cross_entropy", "bleu"] = "cross_entropy"
     """What the best checkpoint is chosen by: the mean over the directions."""
     patience: Annotated[Whole, Field(ge=1)] | None = None

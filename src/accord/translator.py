@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
@@ -70,6 +70,10 @@ class Translator:
         directory = RunDirectory(run)
         experiment, vocabulary = directory.experiment(), directory.vocabulary()
         chosen = find_checkpoint(directory, checkpoint)
+        if precision not in get_args(Precision):
+            raise AccordError(
+                f"there is no precision {precision!r}", fix=f"use {', '.join(get_args(Precision))}"
+            )
         place = pick_device(device)
         use_threads(threads)
         model = build_model(experiment, len(vocabulary))

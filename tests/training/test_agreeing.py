@@ -93,6 +93,13 @@ def test_a_branch_goes_on_where_the_other_run_stands(toy, tmp_path):
     assert state["best_step"] > 9  # the origin's best is not in this run's folder
 
 
+def test_other_data_is_nothing_to_branch_from(toy, tmp_path):
+    other = prepared(tmp_path, lines=50)
+    train(experiment(other, tmp_path / "other", training__steps=2))
+    with pytest.raises(AccordError, match="other data"):
+        train(experiment(toy, tmp_path / "b", training__init_from=str(tmp_path / "other")))
+
+
 def test_nothing_to_branch_from(toy, tmp_path):
     with pytest.raises(AccordError, match="no checkpoint to start from"):
         train(experiment(toy, tmp_path / "a", training__init_from=str(tmp_path / "none")))

@@ -13,7 +13,7 @@ from accord.corpus.vocabulary import EOS
 from accord.experiment_file import load, store_directory
 from accord.training.setup import build_model
 from accord.training.trainer import train
-from accord.training.validation import Validator, bleu, cross_entropy
+from accord.training.validation import Validator, cross_entropy
 
 CPU = torch.device("cpu")
 
@@ -59,13 +59,6 @@ def test_an_untrained_model_is_about_as_good_as_chance(toy, model):
     assert model.training
 
 
-def test_bleu_is_sacrebleu_s():
-    reference = "eins zwei drei vier fünf"
-    assert bleu([reference], [reference]) == pytest.approx(100)
-    almost = (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25  # one word of five is wrong
-    assert bleu(["eins zwei drei vier sechs"], [reference]) == pytest.approx(100 * almost)
-
-
 def test_validation_does_not_change_training(toy, tmp_path):
     """Dropout draws from the step's own random numbers, however often was validated between."""
     for every in (2, 1000):
@@ -103,3 +96,14 @@ def test_zero_shot_references_do_not_choose_the_model(toy, tmp_path, model):
     assert before.directions["de-fr"] != after.directions["de-fr"]
     assert before.directions["en-de"] == after.directions["en-de"]
     assert before.cross_entropy != after.cross_entropy
+
+
+def test_watched_directions_are_logged_but_choose_nothing(toy, tmp_path):
+    watched = tmp_path / "watched"
+    train(experiment(toy, watched, training__steps=9, training__validation__watch="all"))
+    train(experiment(toy, tmp_path / "plain", training__steps=9))
+    (scores,), (plain,) = metrics(watched, "validation"), metrics(tmp_path / "plain", "validation")
+    assert {row["kind"] for row in scores["directions"].values()} == {"supervised", "zero-shot"}
+    assert {row["kind"] for row in plain["directions"].values()} == {"supervised"}
+    assert scores["cross_entropy"] == plain["cross_entropy"]
+    assert scores["chosen_by"] == "cross_entropy over supervised directions"

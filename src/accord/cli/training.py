@@ -1,5 +1,7 @@
 """Commands about training: train, average."""
 
+import os
+import shlex
 import sys
 from typing import Annotated
 
@@ -22,8 +24,6 @@ def train(
 
     On several GPUs: torchrun --nproc-per-node 8 -m accord train EXPERIMENT
     """
-    import os
-
     # Read when the OpenMP library is loaded: waiting threads are to sleep, not to spin.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from accord.experiment_file import load
@@ -33,9 +33,12 @@ def train(
     settings = load(experiment, overrides or ())
     with shown_progress(quiet) as progress:
         result = run(settings, accept_changes=accept_changes, progress=progress)
+    if os.environ.get("RANK", "0") != "0":
+        return  # one of many processes; the first one speaks
     typer.echo(f"{result.run}: {result.reason}, step {result.step:,} saved", err=True)
     if not result.finished:
-        typer.echo(f"resume with: accord {' '.join(sys.argv[1:])}", err=True)
+        launcher = "torchrun … -m " if "RANK" in os.environ else ""
+        typer.echo(f"resume with: {launcher}accord {shlex.join(sys.argv[1:])}", err=True)
 
 
 def average(

@@ -1,4 +1,4 @@
-"""The report as one HTML file that needs nothing else: no network, no files, not even scripts."""
+"""The report as one HTML file that needs nothing else: no network, no other files."""
 
 from dataclasses import dataclass
 from functools import lru_cache

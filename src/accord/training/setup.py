@@ -82,6 +82,12 @@ def resume(
     checkpoint = _newest(checkpoints, world, progress)
     if checkpoint is None and origin is not None:
         checkpoint = _origin(origin, world, progress)
+        if checkpoint.state["data"]["fingerprint"] != present["data"]["fingerprint"]:
+            raise AccordError(
+                "the run to start from was trained on other data, and so has another vocabulary",
+                where=f"training.init_from, {origin.directory.parent}",
+                fix="use the store of that run, or start afresh",
+            )
         progress.note(f"branching off {origin.directory.parent} at step {checkpoint.step:,}")
     elif checkpoint is None:
         return Standing()

@@ -13,6 +13,7 @@ from accord.corpus.store import Store
 from accord.corpus.vocabulary import EOS, PAD, Vocabulary
 from accord.graph import Direction
 from accord.model.protocol import Seq2Seq
+from accord.scoring import bleu, exact_match
 from accord.search.decoding import translate
 from accord.search.rows import padded, source_rows
 
@@ -54,9 +55,9 @@ class Validator:
         self.device = device
         self.bf16 = bf16
         graph = experiment.graph
-        wanted = graph.directions if self.settings.directions == "all" else ()
+        everything = "all" in (self.settings.directions, self.settings.watch)
         self.sets: list[tuple[Direction, str, list[str], list[str]]] = []
-        for direction in wanted or graph.supervised_directions:
+        for direction in graph.directions if everything else graph.supervised_directions:
             sources, references = store.held_out.pair("dev", *direction)
             if sources:
                 kind = "supervised" if graph.is_supervised(*direction) else "zero-shot"
@@ -70,12 +71,17 @@ class Validator:
                 found = {str(item[0]): self._direction(model, *item) for item in self.sets}
         finally:
             model.train()
+        counted = [
+            scores
+            for scores in found.values()
+            if self.settings.directions == "all" or scores.kind == "supervised"
+        ]
         return Scores(
             found,
             f"{self.settings.metric} over {self.settings.directions} directions",
-            float(np.mean([scores.cross_entropy for scores in found.values()])),
-            _mean([scores.bleu for scores in found.values()]),
-            _mean([scores.exact for scores in found.values()]),
+            float(np.mean([scores.cross_entropy for scores in counted])),
+            _mean([scores.bleu for scores in counted]),
+            _mean([scores.exact for scores in counted]),
         )
 
     def _direction(
@@ -95,25 +101,17 @@ class Validator:
         hypotheses = translate(
             model, self.vocabulary, sources[:count], direction.target, device=self.device
         )
-        pairs = list(zip(hypotheses, references, strict=False))
         return DirectionScores(
             kind,
             entropy,
-            bleu([hypothesis for hypothesis, _ in pairs], [reference for _, reference in pairs]),
-            sum(hypothesis == reference for hypothesis, reference in pairs) / len(pairs),
+            bleu(hypotheses, references[:count], direction.target),
+            exact_match(hypotheses, references[:count]),
         )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
-
-
-def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """sacreBLEU with its standard settings (13a, cased)."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    return float(BLEU().corpus_score(hypotheses, [references]).score)
 
 
 @torch.no_grad()
