@@ -11,9 +11,10 @@ from accord.corpus.prepare import prepare
 from accord.corpus.store import Store
 from accord.corpus.vocabulary import EOS
 from accord.experiment_file import load, store_directory
+from accord.graph import Direction
 from accord.training.setup import build_model
 from accord.training.trainer import train
-from accord.training.validation import Validator, cross_entropy
+from accord.training.validation import Validator, agreement_bleu, cross_entropy
 
 CPU = torch.device("cpu")
 
@@ -107,3 +108,17 @@ def test_watched_directions_are_logged_but_choose_nothing(toy, tmp_path):
     assert {row["kind"] for row in plain["directions"].values()} == {"supervised"}
     assert scores["cross_entropy"] == plain["cross_entropy"]
     assert scores["chosen_by"] == "cross_entropy over supervised directions"
+
+
+def test_agreement_needs_no_references():
+    refs, other = ["r s t u"], ["another set"]
+    one = (Direction("de", "fr"), "zero-shot", refs, ["a b c d e"])
+    same = (Direction("en", "fr"), "supervised", refs, ["a b c d e"])
+    different = (Direction("es", "fr"), "zero-shot", refs, ["v w x y z"])
+    elsewhere = (Direction("en", "fr"), "supervised", other, ["v w x y z"])
+    into_de = (Direction("en", "de"), "supervised", refs, ["v w x y z"])
+    assert agreement_bleu([one, same]) == pytest.approx(100)
+    assert agreement_bleu([one, same, different]) < 50
+    assert agreement_bleu([one, elsewhere, into_de]) is None  # neither parallel nor the same target
+    assert agreement_bleu([same, same]) is None  # nothing zero-shot about it
+    assert agreement_bleu([]) is None

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,9 @@ class Scores:
     cross_entropy: float
     bleu: float | None
     exact: float | None
+    agreement: float | None = None
+    """Without references: BLEU between the translations of parallel sentences into a third
+    language, either way round, over the pairs with a zero-shot side."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for metrics.jsonl."""
@@ -68,7 +72,13 @@ class Validator:
         model.eval()
         try:
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
-                found = {str(item[0]): self._direction(model, *item) for item in self.sets}
+                found, said = {}, []
+                for direction, kind, sources, references in self.sets:
+                    hypotheses = self._translate(model, direction, sources)
+                    found[str(direction)] = self._direction(
+                        model, direction, kind, sources, references, hypotheses
+                    )
+                    said.append((direction, kind, references, hypotheses))
         finally:
             model.train()
         counted = [
@@ -82,7 +92,14 @@ class Validator:
             float(np.mean([scores.cross_entropy for scores in counted])),
             _mean([scores.bleu for scores in counted]),
             _mean([scores.exact for scores in counted]),
+            agreement_bleu(said),
         )
+
+    def _translate(self, model: Seq2Seq, direction: Direction, sources: list[str]) -> list[str]:
+        chosen = sources[: self.settings.sentences]
+        if not chosen:
+            return []
+        return translate(model, self.vocabulary, chosen, direction.target, device=self.device)
 
     def _direction(
         self,
@@ -91,22 +108,35 @@ class Validator:
         kind: str,
         sources: list[str],
         references: list[str],
+        hypotheses: list[str],
     ) -> DirectionScores:
         entropy = cross_entropy(
             model, self.vocabulary, sources, references, direction.target, self.device
         )
-        count = self.settings.sentences
-        if not count:
+        if not hypotheses:
             return DirectionScores(kind, entropy, None, None)
-        hypotheses = translate(
-            model, self.vocabulary, sources[:count], direction.target, device=self.device
-        )
+        references = references[: len(hypotheses)]
         return DirectionScores(
             kind,
             entropy,
-            bleu(hypotheses, references[:count], direction.target),
-            exact_match(hypotheses, references[:count]),
+            bleu(hypotheses, references, direction.target),
+            exact_match(hypotheses, references),
         )
+
+
+Said = tuple[Direction, str, list[str], list[str]]
+
+
+def agreement_bleu(said: Sequence[Said]) -> float | None:
+    """How far translations into the same language agree, of directions with the same references
+    (that is, of parallel sources), at least one of them zero-shot; None where there are none."""
+    found = []
+    for one, other in combinations(said, 2):
+        parallel = one[0].target == other[0].target and one[2] == other[2]
+        if parallel and "zero-shot" in (one[1], other[1]) and one[3]:
+            language = one[0].target
+            found += [bleu(one[3], other[3], language), bleu(other[3], one[3], language)]
+    return _mean(found)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
