@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from conftest import write_experiment
 
 from accord.corpus.prepare import prepare
 from accord.experiment_file import load
+from conftest import write_experiment
 
 MULTI30K = Path(__file__).parents[1] / "../shared/data/multi30k"
 
