@@ -4,9 +4,10 @@ import json
 
 import pytest
 import torch
-from toy_training import checkpoint, experiment, prepared, weights
+from toy_training import Notes, checkpoint, experiment, prepared, weights
 
 from accord.errors import AccordError
+from accord.objective.agreement import degenerate
 from accord.training.trainer import train
 
 
@@ -53,6 +54,27 @@ def test_every_decoding_trains_and_is_logged(toy, tmp_path, decoding):
     assert after["agreement_loss"] > 0
     assert 0 < after["agreement_length_ratio"] < 10
     assert 0 <= after["agreement_ended"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("ended", "ratio", "said"),
+    [(1.0, 1.0, None), (0.9, 1.5, None), (0.2, 1.0, "come to an end"), (1.0, 0.4, "0.40 times")],
+)
+def test_translations_that_degenerate_are_noticed(ended, ratio, said):
+    problem = degenerate({"agreement_ended": ended, "agreement_length_ratio": ratio})
+    assert (problem is None) == (said is None)
+    assert said is None or said in problem
+
+
+def test_degeneration_is_said_once_when_it_begins(toy, tmp_path):
+    notes = Notes()
+    chosen = agreement("continuous", max_length=3, relative_length=False)  # no room to end
+    train(
+        experiment(toy, tmp_path / "x", training__steps=15, objective__agreement=chosen),
+        progress=notes,
+    )
+    assert sum("auxiliary translations" in note for note in notes.notes) == 1
+    assert degenerate({"loss": 1.0}) is None
 
 
 def test_resuming_with_agreement_is_exact(toy, tmp_path):

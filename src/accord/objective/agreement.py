@@ -12,7 +12,7 @@ of protected rows are stopped one by one. Which of the two it is follows from th
 so shapes stay fixed, as CUDA graphs want.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,6 +37,10 @@ SUMS = (
     "translations",
     "pairs",
 )
+
+# Healthy auxiliary translations nearly all end, and are about as long as the sentences they are of.
+_LEAST_ENDED = 0.5
+_MOST_RATIO = 1.6
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,18 @@ def dials(sums: Sequence[float], sentences: int) -> dict[str, float]:
         "agreement_ended": of["ended"] / max(of["translations"], 1.0),
         "agreement_pairs": of["pairs"] / sentences,
     }
+
+
+def degenerate(values: Mapping[str, object]) -> str | None:
+    """What is wrong with the translations that these dials describe, if anything is."""
+    ended, ratio = values.get("agreement_ended"), values.get("agreement_length_ratio")
+    if not isinstance(ended, float) or not isinstance(ratio, float):
+        return None
+    if ended < _LEAST_ENDED:
+        return f"only {ended:.0%} of the auxiliary translations come to an end"
+    if not 1 / _MOST_RATIO < ratio < _MOST_RATIO:
+        return f"auxiliary translations have {ratio:.2f} times the length of the sentences"
+    return None
 
 
 def weight_at(step: int, *, weight: float, start: int, ramp: int = 0) -> float:

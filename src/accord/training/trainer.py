@@ -21,6 +21,7 @@ from accord.errors import AccordError
 from accord.experiment_file import run_directory, store_directory
 from accord.files import atomic_write, exclusive, expand
 from accord.model.tensors import TensorBatch, fitting_shape
+from accord.objective.agreement import degenerate
 from accord.objective.auxiliary import NONE
 from accord.progress import Progress, Silent
 from accord.training.agreeing import agreeing_of
@@ -141,6 +142,7 @@ class Trainer:
         self.signals = StopSignals(progress)
         self.scores: Scores | None = None
         self.log: MetricsLog | None = None
+        self._warned = False
         self._prepared = self.step  # steps whose batches the background has made ready
 
     def _origin(self) -> Checkpoints | None:
@@ -313,11 +315,21 @@ class Trainer:
         }
         if self.log is not None:
             self.log.write("train", self.step, values)
+        self._warn(degenerate(values))
         left = (self.settings.steps - self.step) * totals.seconds / totals.steps
         if self.settings.minutes is not None:
             left = min(left, 60 * self.settings.minutes - self.standing.seconds)
         self.progress.reach(self.step, f"{progress_line(values)} left {clock(left)}")
         totals.clear()
+
+    def _warn(self, problem: str | None) -> None:
+        """Say what is wrong with agreement, when it begins."""
+        if problem is not None and not self._warned:
+            self.progress.note(
+                f"step {self.step:,}: {problem}; watch the zero-shot scores, try "
+                "objective.agreement.measure=kl, decoding=hard or a smaller weight"
+            )
+        self._warned = problem is not None
 
     def _validate(self) -> bool:
         """The first process measures; the others wait and hear whether it was the best."""
