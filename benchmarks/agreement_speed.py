@@ -8,9 +8,7 @@ recorded before. Tokens are target tokens without padding.
 """
 
 import argparse
-import datetime
 import json
-import platform
 import statistics
 import time
 from pathlib import Path
@@ -28,6 +26,7 @@ from accord.training.agreeing import Agreeing
 from accord.training.micro_batch import MicroBatch
 from accord.training.optimizer import build_optimizer
 from accord.training.update import Updater
+from where import where
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 FILL = 0.86  # target tokens over budget, on Europarl; only chooses the budget
@@ -47,8 +46,7 @@ def main() -> None:
     rows = [measure(store, decoding, options) for decoding in (None, *options.decodings)]
     for row in rows:
         row["ratio"] = row["ms"] / rows[0]["ms"]
-    name = torch.cuda.get_device_name() if DEVICE.type == "cuda" else platform.machine()
-    print(f"{name}, torch {torch.__version__}, {datetime.date.today()}")
+    print(where())
     for row in rows:
         print(json.dumps(row))
     if options.write:

@@ -14,11 +14,8 @@ the text-to-text time of up to 2,000 sentences with each beam is measured as wel
 """
 
 import argparse
-import datetime
 import itertools
 import json
-import platform
-import subprocess
 import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -37,6 +34,7 @@ from accord.search.result import SearchSettings
 from accord.search.rows import padded, source_rows
 from accord.training.run import RunDirectory
 from accord.translator import Translator
+from where import where
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 CPU = torch.device("cpu")
@@ -173,12 +171,8 @@ def text_to_text(work: Work, beam: int) -> dict[str, Any]:
 
 
 def report(rows: list[dict[str, Any]], texts: list[dict[str, Any]]) -> str:
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True
-    ).stdout.strip()
-    name = torch.cuda.get_device_name() if DEVICE.type == "cuda" else platform.machine()
     lines = [
-        f"{name}, torch {torch.__version__}, commit {commit}, {datetime.date.today()}",
+        where(),
         "",
         "| beam | batch | graphs | precision | weights | target tok/s | sentences/s | recording s "
         "| peak GB |",

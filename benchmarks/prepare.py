@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from accord.machine import cores
+from where import commit
 
 LANGUAGES = ("en", "de", "es", "fr")
 ROOT = Path(__file__).parents[1]
@@ -118,16 +119,13 @@ def memory(root: int) -> int:
 
 
 def report(rows: list[dict[str, Any]]) -> str:
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True
-    ).stdout.strip()
     lines = [
         "# `accord prepare` on Europarl",
         "",
         "Three corpora (en-de, en-es, en-fr) of so many lines each, made from one multi-parallel",
         "text, so that their English sides overlap completely; 32,000 subwords, mode `disjoint`.",
         "",
-        f"- command: `python benchmarks/prepare.py`, commit {commit}",
+        f"- command: `python benchmarks/prepare.py`, commit {commit()}",
         f"- date: {datetime.date.today()}, hardware: {cores()} shared cores, "
         f"{platform.machine()}, no GPU; Python {platform.python_version()}",
         "- pairs/s: input pairs of all three corpora over wall-clock seconds of the whole command",

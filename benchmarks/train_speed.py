@@ -8,11 +8,8 @@ many as named. Times are medians over steps, with the device synchronised around
 """
 
 import argparse
-import datetime
 import json
-import platform
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +26,7 @@ from accord.objective.linear_cross_entropy import linear_cross_entropy
 from accord.training.micro_batch import MicroBatch
 from accord.training.optimizer import OptimizerKind, build_optimizer
 from accord.training.update import Updater
+from where import where
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 FILL = 0.86  # target tokens over budget, on Europarl; only chooses the budget
@@ -211,12 +209,8 @@ def graphed(function: Callable[[], None]) -> float:
 
 
 def report(rows: list[dict[str, Any]]) -> str:
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True
-    ).stdout.strip()
-    name = torch.cuda.get_device_name() if DEVICE.type == "cuda" else platform.machine()
     lines = [
-        f"{name}, torch {torch.__version__}, commit {commit}, {datetime.date.today()}",
+        where(),
         "",
         "| feeding | graphs | batch | target tok/s | source tok/s | ms/step | wait | padding "
         "| peak GB | encoder | decoder… | softmax | clip | optimiser |",

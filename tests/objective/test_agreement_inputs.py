@@ -1,5 +1,7 @@
 import numpy as np
 import torch
+from agreement_cases import DE, EN, ES, FR, LANGUAGES, STAR, TAGS, Pair
+from agreement_cases import batch as batch_of
 
 from accord.corpus.batches import Batch
 from accord.graph import Direction, TranslationGraph
@@ -7,13 +9,6 @@ from accord.model.tensors import TensorBatch
 from accord.objective.agreement_inputs import AgreementInputs
 from accord.objective.auxiliary import NONE, AuxiliaryLanguages
 
-LANGUAGES = ("en", "de", "fr", "es")
-EN, DE, FR, ES = range(4)
-TAGS = {language: 2 + i for i, language in enumerate(LANGUAGES)}
-STAR = TranslationGraph(
-    LANGUAGES,
-    frozenset(Direction(*d) for x in LANGUAGES[1:] for d in (("en", x), (x, "en"))),
-)
 PAIRS = [  # source and target language, subwords of both
     (EN, DE, [10, 11], [20, 21, 22]),
     (DE, EN, [23], [12]),
@@ -21,27 +16,8 @@ PAIRS = [  # source and target language, subwords of both
 ]
 
 
-def batch(pairs: list[tuple[int, int, list[int], list[int]]] = PAIRS) -> Batch:
-    def pad(rows: list[list[int]]) -> np.ndarray:
-        width = max(map(len, rows), default=0)
-        return np.array([r + [0] * (width - len(r)) for r in rows], np.int32).reshape(
-            len(rows), width
-        )
-
-    sources = [[2 + target, *s, 1] for _, target, s, _ in pairs]
-    targets = [[*t, 1] for *_, t in pairs]
-    return Batch(
-        pad(sources),
-        np.array([len(row) for row in sources], dtype=np.int64),
-        pad(targets),
-        np.array([len(row) for row in targets], dtype=np.int64),
-        np.array([pair[0] for pair in pairs], dtype=np.int16),
-        np.array([pair[1] for pair in pairs], dtype=np.int16),
-        np.zeros(len(pairs), dtype=np.int16),
-        np.arange(len(pairs)),
-        update_rows=len(pairs),
-        update_target_tokens=sum(map(len, targets)),
-    )
+def batch(pairs: list[Pair] = PAIRS) -> Batch:
+    return batch_of(pairs)
 
 
 def drawn(*languages: int) -> np.ndarray:
