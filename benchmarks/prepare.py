@@ -21,8 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from accord.machine import cores
-from where import commit
+from accord.machine import commit, cores
 
 LANGUAGES = ("en", "de", "es", "fr")
 ROOT = Path(__file__).parents[1]

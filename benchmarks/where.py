@@ -2,20 +2,8 @@
 
 import datetime
 import platform
-import subprocess
-from pathlib import Path
 
-
-def commit() -> str:
-    """The commit of this checkout, marked if files differ from it; empty outside one."""
-    found = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return found.stdout.strip()
+from accord.machine import commit
 
 
 def where() -> str:

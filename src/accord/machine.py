@@ -1,6 +1,8 @@
-"""What the machine offers."""
+"""What the machine offers, and which version of the code it has."""
 
 import os
+import subprocess
+from pathlib import Path
 
 
 def cores() -> int:
@@ -8,3 +10,18 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def commit() -> str | None:
+    """The commit of a checkout; an installed package has none."""
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found.stdout.strip()

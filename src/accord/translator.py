@@ -1,7 +1,6 @@
 """A trained run as a translator: between all its languages, directly or through pivots."""
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -9,13 +8,12 @@ from typing import Literal, get_args
 
 import torch
 
-from accord.config import Cleaning, Experiment
-from accord.corpus.cleaning import mend
+from accord.config import Experiment
 from accord.corpus.vocabulary import EOS, Vocabulary
 from accord.errors import AccordError
 from accord.graph import TranslationGraph
 from accord.model.protocol import Seq2Seq
-from accord.search.decoding import Decoder, TokenCounts
+from accord.search.decoding import Decoder, TokenCounts, mended
 from accord.search.forced import cross_entropies
 from accord.search.pivot import translate_along
 from accord.search.result import SearchSettings, Translation
@@ -144,8 +142,8 @@ class Translator:
     ) -> list[tuple[float, int]]:
         """-log P of each reference in nats, and its number of tokens; both include its end."""
         self._check(to)
-        inputs = source_rows(self.vocabulary, [_mended(text) for text in sources], to)
-        rows = self.vocabulary.encode([_mended(text) for text in references])
+        inputs = source_rows(self.vocabulary, [mended(text) for text in sources], to)
+        rows = self.vocabulary.encode([mended(text) for text in references])
         outputs = [[*row, EOS] for row in rows]
         with self._precision():
             found = cross_entropies(self.model, inputs, outputs, device=self.device)
@@ -239,7 +237,3 @@ def pick_device(name: str | None) -> torch.device:
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)  # graphs are recorded on the current device
     return device
-
-
-def _mended(text: str) -> str:
-    return mend(text, Cleaning(), Counter())

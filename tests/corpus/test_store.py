@@ -27,6 +27,14 @@ def test_a_store_that_was_copied_is_checked_once(store, monkeypatch):
     Store(store.directory)
 
 
+def test_an_up_to_date_prepare_keeps_what_opening_the_store_found_out(store, toy, monkeypatch):
+    for name in store.manifest["files"]:
+        os.utime(store.data / name, ns=(1, 1))
+    assert not prepare(load(toy)).built
+    monkeypatch.setattr("accord.corpus.store.sha256_of", None)
+    Store(store.directory)
+
+
 def test_truncated(store):
     path = store.data / "train/en-de.de.ids"
     path.write_bytes(path.read_bytes()[:-2])

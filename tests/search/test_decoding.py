@@ -5,7 +5,7 @@ from search_models import LINES, Chain, decoder, vocabulary
 
 from accord.corpus.vocabulary import EOS, PAD
 from accord.errors import AccordError
-from accord.search.decoding import Decoder, translate
+from accord.search.decoding import Decoder
 from accord.search.result import SearchSettings
 from accord.search.rows import windows
 
@@ -107,7 +107,7 @@ def test_weights_that_are_not_finite_are_told():
 
 def test_translate_is_a_beam_of_one():
     expected = [item.text for item in DECODER.translate(LINES, "de", SearchSettings(beam=1))]
-    assert translate(DECODER.model, DECODER.vocabulary, LINES, "de", device=CPU) == expected
+    assert DECODER.greedy(LINES, "de") == expected
 
 
 def test_settings_are_checked():

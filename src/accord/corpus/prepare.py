@@ -57,10 +57,10 @@ def prepare(
         for done, name in enumerate(sorted(inputs), start=1):
             sums[name] = checksum(inputs[name], known)
             progress.reach(done)
+        write_stamps(directory, known)  # before the store is opened, which adds its own files
         fingerprint = _fingerprint(experiment, sums)
         current = _up_to_date(directory, fingerprint)
         if current is not None:
-            write_stamps(directory, known)
             return Prepared(current, built=False)
         with _workplace(directory) as building:
             store = Build(experiment, building, workers, progress).run(fingerprint, sums)

@@ -57,7 +57,7 @@ class Decoder:
         self, texts: Sequence[str], target: str, settings: SearchSettings
     ) -> list[Translation]:
         """Translations in the order of the texts; an empty text stays empty."""
-        rows = self.vocabulary.encode([_mended(text) for text in texts])
+        rows = self.vocabulary.encode([mended(text) for text in texts])
         parts = [
             _Part(line, start, row[start:stop])
             for line, row in enumerate(rows)
@@ -71,6 +71,11 @@ class Decoder:
             self._translation(text, of_line, settings)
             for text, of_line in zip(texts, found, strict=True)
         ]
+
+    def greedy(self, texts: Sequence[str], target: str) -> list[str]:
+        """Greedy translations as plain texts, for a look at a model in training."""
+        found = self.translate(texts, target, SearchSettings(beam=1))
+        return [translation.text for translation in found]
 
     def _search(
         self, parts: Sequence[_Part], target: str, settings: SearchSettings
@@ -92,7 +97,7 @@ class Decoder:
         tokens = tuple(self.pieces[i] for i in found.ids)
         # Bytes may spell anything, even a line break, but a translation is one line.
         return Hypothesis(
-            _mended(text), tokens, found.ids, found.score, found.log_probability, found.alignment
+            mended(text), tokens, found.ids, found.score, found.log_probability, found.alignment
         )
 
     def _search_for(self, target: str, settings: SearchSettings) -> BeamSearch:
@@ -159,20 +164,6 @@ class Decoder:
         )
 
 
-def _mended(text: str) -> str:
+def mended(text: str) -> str:
+    """Text as training text is stored: composed, without control characters, on one line."""
     return mend(text, _CLEANING, Counter())
-
-
-def translate(
-    model: Seq2Seq,
-    vocabulary: Vocabulary,
-    texts: Sequence[str],
-    target: str,
-    *,
-    device: torch.device,
-    batch_tokens: int = 16_384,
-) -> list[str]:
-    """Greedy translations of texts, for a look at a model in training."""
-    settings = SearchSettings(beam=1, batch_tokens=batch_tokens)
-    found = Decoder(model, vocabulary, device).translate(texts, target, settings)
-    return [translation.text for translation in found]

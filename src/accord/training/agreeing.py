@@ -1,12 +1,13 @@
 """When agreement is on, how much it counts, and what of a batch it needs."""
 
-from accord.config import AgreementConfig
+from accord.config import AgreementConfig, Experiment
 from accord.corpus.batches import Batch, Int16s, Position
 from accord.corpus.store import Store
 from accord.graph import TranslationGraph
 from accord.objective.agreement import AgreementSettings, weight_at
 from accord.objective.agreement_inputs import AgreementInputs
 from accord.objective.auxiliary import AuxiliaryLanguages
+from accord.training.distributed import World
 
 
 class Agreeing:
@@ -66,16 +67,16 @@ class Agreeing:
         return found.pinned() if shape is not None else found
 
 
-def agreeing_of(
-    config: AgreementConfig | None,
-    graph: TranslationGraph,
-    store: Store,
-    *,
-    seed: int,
-    rank: int,
-    world_size: int,
-) -> Agreeing | None:
+def agreeing_of(experiment: Experiment, store: Store, world: World) -> Agreeing | None:
     """None where the experiment is Basic."""
+    config = experiment.objective.agreement
     if config is None or not (config.weight or config.encoder_weight):
         return None
-    return Agreeing(config, graph, store, seed=seed, rank=rank, world_size=world_size)
+    return Agreeing(
+        config,
+        experiment.graph,
+        store,
+        seed=experiment.seed,
+        rank=world.rank,
+        world_size=world.size,
+    )

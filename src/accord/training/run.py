@@ -11,7 +11,6 @@ Every later command takes this directory and nothing else.
 
 import json
 import platform
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +28,7 @@ from accord.corpus.vocabulary import Vocabulary
 from accord.errors import AccordError
 from accord.experiment_file import dump, load
 from accord.files import atomic_write
+from accord.machine import commit
 from accord.training.checkpoint import Checkpoints
 
 
@@ -176,7 +176,7 @@ def environment() -> dict[str, Any]:
     cuda = torch.cuda.is_available()
     return {
         "accord": accord.__version__,
-        "commit": _commit(),
+        "commit": commit(),
         "command": sys.argv,
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -184,18 +184,3 @@ def environment() -> dict[str, Any]:
         "cudnn": torch.backends.cudnn.version() if cuda else None,  # type: ignore[no-untyped-call]
         "host": platform.platform(),
     }
-
-
-def _commit() -> str | None:
-    """The commit of a checkout; an installed package has none."""
-    try:
-        found = subprocess.run(
-            ["git", "describe", "--always", "--dirty"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return found.stdout.strip()

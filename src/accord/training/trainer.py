@@ -101,14 +101,7 @@ class Trainer:
             progress,
             origin=self._origin(),
         )
-        self.agreeing = agreeing_of(
-            experiment.objective.agreement,
-            experiment.graph,
-            self.store,
-            seed=experiment.seed,
-            rank=world.rank,
-            world_size=world.size,
-        )
+        self.agreeing = agreeing_of(experiment, self.store, world)
         self.updater = Updater(
             self.model,
             self.optimizer,

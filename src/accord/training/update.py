@@ -101,22 +101,23 @@ class Updater:
     def _agreement(self, inputs: AgreementInputs) -> Tensor:
         if self.agreement is None:
             raise ValueError("inputs for agreement, but no settings of it")
-        with torch.autocast(
-            self.device.type, torch.bfloat16, enabled=self.bf16, cache_enabled=False
-        ):
+        with self._autocast():
             terms = agreement(self.model, inputs, self.agreement)
         weighted = terms.loss * self._weights_2[0] + terms.encoder_loss * self._weights_2[1]
         weighted.backward()  # type: ignore[no-untyped-call]
         return terms.sums_K.float()
 
     def _likelihood(self, batch: MicroBatch) -> Tensor:
-        # Graphs cannot use autocast's cache of cast weights, which would not be part of them.
-        with torch.autocast(
-            self.device.type, torch.bfloat16, enabled=self.bf16, cache_enabled=False
-        ):
+        with self._autocast():
             terms = composite_likelihood(
                 self.model, batch.pairs, label_smoothing=self.label_smoothing
             )
         if terms.loss.requires_grad:
             terms.loss.backward()  # type: ignore[no-untyped-call]
         return torch.stack([terms.loss.detach(), terms.nll]).float()
+
+    def _autocast(self) -> torch.autocast:
+        # Graphs cannot use autocast's cache of cast weights, which would not be part of them.
+        return torch.autocast(
+            self.device.type, torch.bfloat16, enabled=self.bf16, cache_enabled=False
+        )

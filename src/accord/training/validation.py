@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from accord.config import Experiment, ValidationSettings
 from accord.corpus.store import Store
-from accord.corpus.vocabulary import EOS, PAD, Vocabulary
+from accord.corpus.vocabulary import EOS, Vocabulary
 from accord.graph import Direction
 from accord.model.protocol import Seq2Seq
 from accord.scoring import bleu, exact_match
-from accord.search.decoding import translate
-from accord.search.rows import padded, source_rows
+from accord.search.decoding import Decoder
+from accord.search.forced import cross_entropies
+from accord.search.rows import source_rows
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,12 @@ class Validator:
         model.eval()
         try:
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+                # One for all directions: on a GPU it records its steps, which takes a while.
+                decoder = Decoder(model, self.vocabulary, self.device)
                 found, said = {}, []
                 for direction, kind, sources, references in self.sets:
-                    hypotheses = self._translate(model, direction, sources)
+                    chosen = sources[: self.settings.sentences]
+                    hypotheses = decoder.greedy(chosen, direction.target)
                     found[str(direction)] = self._direction(
                         model, direction, kind, sources, references, hypotheses
                     )
@@ -94,12 +97,6 @@ class Validator:
             _mean([scores.exact for scores in counted]),
             agreement_bleu(said),
         )
-
-    def _translate(self, model: Seq2Seq, direction: Direction, sources: list[str]) -> list[str]:
-        chosen = sources[: self.settings.sentences]
-        if not chosen:
-            return []
-        return translate(model, self.vocabulary, chosen, direction.target, device=self.device)
 
     def _direction(
         self,
@@ -144,7 +141,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-@torch.no_grad()
 def cross_entropy(
     model: Seq2Seq,
     vocabulary: Vocabulary,
@@ -152,23 +148,10 @@ def cross_entropy(
     references: Sequence[str],
     target: str,
     device: torch.device,
-    batch: int = 64,
+    batch_tokens: int = 16_384,
 ) -> float:
     """Mean negative log-likelihood of the reference tokens by teacher forcing, in nats."""
     inputs = source_rows(vocabulary, sources, target)
     outputs = [[*row, EOS] for row in vocabulary.encode(references)]
-    order = sorted(range(len(inputs)), key=lambda i: (len(outputs[i]), len(inputs[i])))
-    total, tokens = 0.0, 0
-    for start in range(0, len(order), batch):
-        rows = order[start : start + batch]
-        source_BS, lengths_B = padded([inputs[i] for i in rows], device)
-        target_BT, target_lengths_B = padded([outputs[i] for i in rows], device)
-        memory = model.encode(source_BS, lengths_B)
-        hidden_BTD = model.decode(memory, model.shifted_embeddings(target_BT))
-        logits_NV = model.logits(hidden_BTD).flatten(0, 1).float()
-        loss = functional.cross_entropy(
-            logits_NV, target_BT.flatten(), ignore_index=PAD, reduction="sum"
-        )
-        total += float(loss)
-        tokens += int(target_lengths_B.sum())
-    return total / tokens
+    sums = cross_entropies(model, inputs, outputs, device=device, batch_tokens=batch_tokens)
+    return sum(sums) / sum(map(len, outputs))
