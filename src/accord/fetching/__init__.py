@@ -1,0 +1,1 @@
+"""Bringing the corpora of the paper to this machine: what, from where, checked, unpacked."""
