@@ -1,0 +1,257 @@
+"""The HTTP interface: LibreTranslate's addresses, and a few of our own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+import accord
+from accord.serving.answers import (
+    Default,
+    Detected,
+    FrontendSettings,
+    Graph,
+    Health,
+    Language,
+    Name,
+    Problem,
+    TranslateAnswer,
+    Way,
+)
+from accord.serving.bodies import client_gone, read_body
+from accord.serving.gate import Gate
+from accord.serving.keys import Keys
+from accord.serving.log import Log
+from accord.serving.metrics import Meter
+from accord.serving.names import language_name
+from accord.serving.observation import Observed, note, refused
+from accord.serving.opening import Opened
+from accord.serving.pages import page_files
+from accord.serving.refusal import Refusal
+from accord.serving.requests import Asked, DetectRequest, TranslateRequest, body_schema, parsed
+from accord.serving.service import Service
+from accord.serving.settings import ServeSettings
+
+_REASONS = {
+    400: "Something in the request is wrong.",
+    403: "The API key is missing or wrong.",
+    408: "The request came too slowly.",
+    413: "The text is too long.",
+    429: "The queue is full; Retry-After says when to try again.",
+    500: "Something went wrong in the server.",
+    503: "The server is shutting down.",
+    504: "The translation took too long.",
+}
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": text} for status, text in _REASONS.items()
+}
+_BUSY: dict[int | str, dict[str, Any]] = {status: _PROBLEMS[status] for status in (429, 500, 503)}
+
+
+def create_app(
+    opened: Opened,
+    settings: ServeSettings,
+    *,
+    meter: Meter | None = None,
+    log: Log | None = None,
+    gate: Gate | None = None,
+) -> FastAPI:
+    """The application for a translator; it translates between its start-up and its shutdown."""
+    meter = meter or Meter()
+    gate = gate or Gate(meter)
+    service = Service(opened.translator, settings, meter)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.batcher.start()
+        yield
+        await asyncio.to_thread(service.batcher.close)
+
+    app = FastAPI(
+        title="Accord",
+        description=accord.__doc__.partition("\n")[0] if accord.__doc__ else "",
+        version=accord.__version__,
+        lifespan=lifespan,
+        # Their pages load scripts from elsewhere; openapi.json is served all the same.
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    _add_translation(app, service, settings)
+    _add_knowledge(app, service, settings, opened.about)
+    _add_state(app, service, gate, meter)
+    _add_page(app)
+    _add_refusals(app)
+    if settings.cors:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.cors),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Content-Type", "Authorization"],
+            expose_headers=["Retry-After", "X-Request-Id"],
+        )
+    app.add_middleware(Observed, gate=gate, meter=meter, log=log or Log(meter))
+    return app
+
+
+def _add_translation(app: FastAPI, service: Service, settings: ServeSettings) -> None:
+    keys = Keys(settings.api_keys)
+    languages = service.planner.graph.languages
+
+    async def read(request: Request, model: type[Asked]) -> Asked:
+        service.batcher.check_room()  # a full server reads nothing more
+        body = await read_body(request, settings)
+        asked = parsed(request.headers.get("content-type", ""), body, model)
+        _check_key(request, getattr(asked, "api_key", None), keys)
+        return asked
+
+    @app.post(
+        "/translate",
+        responses=_PROBLEMS,
+        response_model_exclude_unset=True,
+        openapi_extra=body_schema(TranslateRequest, languages),
+        summary="Translate texts",
+    )
+    async def translate(request: Request) -> TranslateAnswer:
+        asked = await read(request, TranslateRequest)
+        note(request, source=asked.source, target=asked.target, via=asked.via)
+        plan = service.planner.plan(asked)
+        note(request, characters=plan.characters, sentences=plan.sentences)
+        if asked.source == "auto":
+            note(request, source=",".join(dict.fromkeys(text.source for text in plan.texts)))
+        answer = await service.translate(asked, plan, partial(client_gone, request))
+        if settings.log_texts:
+            note(request, q=asked.q, translated=answer.translatedText)
+        return answer
+
+    @app.post(
+        "/detect",
+        responses=_PROBLEMS,
+        openapi_extra=body_schema(DetectRequest, languages),
+        summary="Detect the language of a text",
+    )
+    async def detect(request: Request) -> list[Detected]:
+        asked = await read(request, DetectRequest)
+        service.planner.check_length([asked.q])
+        note(request, characters=len(asked.q))
+        return [
+            Detected(language=language, confidence=confidence)
+            for language, confidence in service.planner.detect(asked.q)
+        ]
+
+
+def _check_key(request: Request, given: str | None, keys: Keys) -> None:
+    scheme, _, header = request.headers.get("authorization", "").partition(" ")
+    key = header.strip() if scheme.lower() == "bearer" else given
+    if not keys.allow(key):
+        what = "wrong" if key else "missing"
+        raise Refusal(
+            403,
+            f"the API key is {what}: send it as api_key or in the header "
+            "'Authorization: Bearer KEY'",
+        )
+
+
+def _add_knowledge(
+    app: FastAPI,
+    service: Service,
+    settings: ServeSettings,
+    about: Mapping[str, str | int | None],
+) -> None:
+    graph = service.planner.graph
+    names = [Name(code=code, name=language_name(code)) for code in graph.languages]
+    languages = [
+        Language(
+            code=one.code, name=one.name, targets=[x for x in graph.languages if x != one.code]
+        )
+        for one in names
+    ]
+    ways = [
+        Way(
+            source=source,
+            target=target,
+            kind="supervised" if graph.is_supervised(source, target) else "zero-shot",
+            via=list((graph.pivot_path(source, target) or ())[1:-1]),
+        )
+        for source, target in graph.directions
+    ]
+    known = Graph(languages=names, directions=ways, model=dict(about))
+    page = FrontendSettings(
+        apiKeys=bool(settings.api_keys),
+        keyRequired=bool(settings.api_keys),
+        charLimit=settings.max_characters,
+        frontendTimeout=500,
+        suggestions=False,
+        supportedFilesFormat=[],
+        language=Default(source=Name(code="auto", name="Auto Detect"), target=names[0]),
+    )
+
+    @app.get("/languages", responses=_BUSY, summary="Languages and what each translates into")
+    async def _languages() -> list[Language]:
+        return languages
+
+    @app.get("/graph", responses=_BUSY, summary="Directions, with training data and without")
+    async def _graph() -> Graph:
+        return known
+
+    @app.get("/frontend/settings", responses=_BUSY, summary="What a page needs to know")
+    async def _settings() -> FrontendSettings:
+        return page
+
+
+def _add_state(app: FastAPI, service: Service, gate: Gate, meter: Meter) -> None:
+    @app.get("/health", summary="Whether the server lives")
+    async def health() -> Health:
+        return Health(status="ok")
+
+    @app.get(
+        "/health/ready",
+        responses={503: _PROBLEMS[503]},
+        summary="Whether the server takes requests",
+    )
+    async def ready() -> Health:
+        if gate.draining:
+            raise Refusal(503, "the server is shutting down", retry_after=5)
+        if not service.batcher.alive:
+            raise Refusal(503, "the server does not translate", retry_after=5)
+        return Health(status="ok")
+
+    @app.get("/metrics", summary="Figures for Prometheus", response_class=Response)
+    async def metrics() -> Response:
+        kind = "text/plain; version=0.0.4; charset=utf-8"
+        return Response(meter.exposition(), media_type=kind)
+
+
+def _add_page(app: FastAPI) -> None:
+    for file in page_files():
+        app.add_api_route(file.address, _answering(file.answer), include_in_schema=False)
+
+
+def _answering(
+    answer: Callable[[Request], Response],
+) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        return answer(request)
+
+    return endpoint
+
+
+def _add_refusals(app: FastAPI) -> None:
+    @app.exception_handler(Refusal)
+    async def refuse(_: Request, refusal: Refusal) -> Response:
+        return refused(refusal)
+
+    @app.exception_handler(HTTPException)
+    async def other(request: Request, error: HTTPException) -> Response:
+        words = {
+            404: f"there is nothing at {request.url.path[:100]}: see /openapi.json",
+            405: f"{request.method[:20]} does not work here: see /openapi.json",
+        }
+        answer = refused(Refusal(error.status_code, words.get(error.status_code, error.detail)))
+        answer.headers.update(error.headers or {})
+        return answer

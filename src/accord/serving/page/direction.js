@@ -1,0 +1,70 @@
+// What the page says about the model and the direction in use, in all the places.
+
+const by = (id) => document.getElementById(id);
+
+/** The model in a line at the top and one at the bottom. */
+export function introduce(languages, directions, model) {
+  const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+  const [known, unknown] = ["supervised", "zero-shot"].map((kind) => directions.count(kind));
+  const ways = `${plural(known + unknown, "direction")}, ${unknown} of them zero-shot`;
+  const parts = [plural(languages.length, "language"), ...(known + unknown ? [ways] : [])];
+  by("summary").textContent = parts.join(" · ");
+  by("model").textContent = Object.entries(model)
+    .filter(([, fact]) => ["string", "number"].includes(typeof fact))
+    .map(([name, fact]) => `${name === "name" ? "Model" : name} ${fact.toLocaleString("en")}`)
+    .join(" · ");
+}
+
+/** Whether there is a detour to compare the direct translation with. */
+export function comparable({ kind, path }) {
+  return kind === "zero-shot" && path.length > 2;
+}
+
+/** `from` is "" where the source language is not known (yet); `name` gives the name of a code. */
+export function showDirection({ from, into, auto, direction, name }) {
+  const { kind, path } = direction;
+  const compare = comparable(direction);
+  by("panes").classList.toggle("compare", compare);
+  by("pivot").hidden = !compare;
+  by("swap").disabled = !from || from === into;
+  by("kind").hidden = !kind;
+  by("kind").textContent = kind ?? "";
+  by("kind").className = `tag ${kind ?? ""}`;
+  by("source-name").textContent = auto ? "Text" : name(from);
+  by("direct-name").textContent = compare ? `${name(into)}, directly` : name(into);
+  const between = path.slice(1, -1).map(name).join(" and ");
+  by("pivot-name").textContent = `${name(into)}, through ${between}`;
+  by("direction-name").textContent = from ? `${name(from)} → ${name(into)}` : "How it works";
+  by("path").replaceChildren(...(compare ? steps(path.map(name)) : []));
+  by("introduction").hidden = Boolean(from && (kind || from === into));
+  by("direction-text").textContent = explained(from && name(from), name(into), direction);
+}
+
+function steps(names) {
+  return names.flatMap((name, i) => {
+    const step = document.createElement("span");
+    step.className = "step";
+    step.textContent = name;
+    return i ? [" → ", step] : [step];
+  });
+}
+
+function explained(from, into, direction) {
+  const { kind } = direction;
+  if (from && from === into) {
+    return `The text seems to be in ${into} already: choose another language.`;
+  }
+  if (!kind) return "";
+  if (kind === "supervised") {
+    return (
+      `The model has learnt this direction from sentence pairs in ${from} and ${into} ` +
+      "(supervised), so there is no detour to compare with."
+    );
+  }
+  const start =
+    `The training data has no sentence pairs in ${from} and ${into}. The model translates ` +
+    "directly all the same (zero-shot)";
+  return comparable(direction)
+    ? `${start}; beside it stands what it makes of the detour above, where every step has data.`
+    : `${start}. No chain of languages with data joins the two, so there is no detour to compare.`;
+}

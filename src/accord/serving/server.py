@@ -1,0 +1,169 @@
+"""One process that serves: from a socket and a way to open the model to the last answer."""
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import uvicorn
+
+from accord.errors import AccordError
+from accord.serving.app import create_app
+from accord.serving.connection import connection_class
+from accord.serving.gate import Gate
+from accord.serving.log import Log, LogHandler
+from accord.serving.metrics import Meter
+from accord.serving.opening import Opened
+from accord.serving.settings import ServeSettings
+
+Open = Callable[[], Opened]
+_KEEP_ALIVE = 5
+_LOGGERS = ("uvicorn.error", "accord.serving")
+
+
+def listening_socket(settings: ServeSettings) -> socket.socket:
+    """A socket bound to the address; connections are refused until somebody serves it."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # With the protocol named, asyncio sends small answers at once; else each takes 40 ms more.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((settings.host, settings.port))
+    except OSError as error:
+        sock.close()
+        raise AccordError(
+            f"cannot listen on {settings.host}, port {settings.port}: {error.strerror}",
+            fix="choose another --port (0 for any that is free) or --host",
+        ) from None
+    return sock
+
+
+def address(sock: socket.socket) -> str:
+    """Where a socket is reached."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Server(uvicorn.Server):
+    """Stops in two steps: at first all that came in is answered, and only then it ends.
+
+    While it drains it goes on listening, so that new requests are told to come back later rather
+    than find nobody. A second signal ends at once. A worker hears of one signal more than once
+    (from the terminal or the service manager, and from its supervisor): there, none ends at once.
+    """
+
+    def __init__(self, config: uvicorn.Config, gate: Gate, log: Log) -> None:
+        super().__init__(config)
+        self._gate = gate
+        self._log = log
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Drain at the first signal, end at the second."""
+        if not self._gate.draining:
+            self.drain(signal.Signals(sig).name)
+        elif _alone():
+            os._exit(128 + sig)  # a batch that is being computed could not be interrupted otherwise
+
+    def drain(self, reason: str) -> None:
+        """Take nothing new, and end when all is answered."""
+        self._gate.draining = True
+        self._log.write({"event": "draining", "reason": reason, "open": self._gate.open})
+
+    async def on_tick(self, counter: int) -> bool:
+        """Whether to end now; asked ten times a second."""
+        if self._gate.draining and not self._gate.open:
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals here, also the second one, and forget them afterwards."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = (signal.SIGTERM, *((signal.SIGINT,) if _alone() else ()))
+        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _alone() -> bool:
+    """Whether this process has no supervisor."""
+    return multiprocessing.parent_process() is None
+
+
+def make_server(opened: Opened, settings: ServeSettings, meter: Meter, log: Log) -> Server:
+    """A server for an opened model."""
+    gate = Gate(meter)
+    config = uvicorn.Config(
+        create_app(opened, settings, meter=meter, log=log, gate=gate),
+        http=connection_class(settings.read_timeout),
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=_KEEP_ALIVE,
+    )
+    return Server(config, gate, log)
+
+
+def serve(
+    settings: ServeSettings,
+    open_model: Open,
+    sock: socket.socket,
+    *,
+    meter: Meter | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Open the model and serve until a signal comes; `ready` is called in between."""
+    meter = meter or Meter()
+    log = Log(meter)
+    try:
+        with _logged(log):
+            server = make_server(open_model(), settings, meter, log)
+            _watch_parent(server)
+            log.write({"event": "serving", "address": address(sock), "pid": os.getpid()})
+            sock.listen(2048)
+            ready()
+            server.run([sock])
+            log.write({"event": "ended", "pid": os.getpid()})
+    finally:
+        log.close()
+
+
+def _watch_parent(server: Server) -> None:
+    """A worker whose supervisor was killed finishes its work and ends, too."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        server.drain("the supervisor is gone")
+
+    threading.Thread(target=wait, name="accord-parent", daemon=True).start()
+
+
+@contextlib.contextmanager
+def _logged(log: Log) -> Iterator[None]:
+    handler = LogHandler(log)
+    for name in _LOGGERS:
+        logging.getLogger(name).addHandler(handler)
+        logging.getLogger(name).propagate = False
+    try:
+        yield
+    finally:
+        for name in _LOGGERS:
+            logging.getLogger(name).removeHandler(handler)

@@ -1,0 +1,132 @@
+"""Requests answered: planned, translated together with others, put into LibreTranslate's form."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+from accord.search.result import SearchSettings, Translation
+from accord.serving.answers import Detected, Sentence, TranslateAnswer
+from accord.serving.batching import Batcher
+from accord.serving.bodies import GONE
+from accord.serving.detection import Detector
+from accord.serving.metrics import Meter
+from accord.serving.opening import AnyTranslator
+from accord.serving.plan import Plan, PlannedText, Planner
+from accord.serving.refusal import Refusal
+from accord.serving.requests import TranslateRequest
+from accord.serving.sentences import join
+from accord.serving.settings import ServeSettings
+from accord.serving.tokens import Tracer
+from accord.serving.waiting import Job, Route
+
+Gone = Callable[[], Awaitable[None]]
+"""Ends when the client has closed the connection."""
+
+
+class Service:
+    """One model, its queue and its thread."""
+
+    def __init__(self, translator: AnyTranslator, settings: ServeSettings, meter: Meter) -> None:
+        graph = translator.graph
+        self.settings = settings
+        self.planner = Planner(graph, settings, Detector(graph.languages))
+        self.batcher = Batcher(self._translate, settings, meter)
+        self._translator = translator
+        self._tracer = Tracer(translator.vocabulary)
+        self._meter = meter
+
+    def _translate(self, texts: Sequence[str], route: Route, nbest: int) -> list[Translation]:
+        settings = SearchSettings(beam=route.beam, nbest=nbest)
+        return self._translator.translate(
+            texts, route.target, via=route.via or None, settings=settings
+        )
+
+    async def translate(self, asked: TranslateRequest, plan: Plan, gone: Gone) -> TranslateAnswer:
+        """The answer; refused when it takes too long, given up when the client is gone."""
+        found = await self._results(list(plan.jobs.values()), gone)
+        # What belongs to a text comes in its order from the job of its route.
+        onward = {route: iter(rows) for route, rows in zip(plan.jobs, found, strict=True)}
+        of_texts = [
+            list(itertools.islice(onward.get(text.route, iter(())), len(text.pieces)))
+            for text in plan.texts
+        ]
+        self._meter.add("characters_total", plan.characters)
+        self._meter.add("sentences_total", plan.sentences)
+        return self._answer(asked, plan.texts, of_texts)
+
+    async def _results(self, jobs: Sequence[Job], gone: Gone) -> list[list[Translation]]:
+        if not jobs:
+            return []
+        self.batcher.submit(jobs)
+        leaving = asyncio.ensure_future(gone())
+        all_found = asyncio.gather(*(asyncio.wrap_future(job.future) for job in jobs))
+        try:
+            await asyncio.wait(
+                (leaving, all_found),
+                timeout=self.settings.timeout,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if all_found.done():
+                return all_found.result()
+            if leaving.done():
+                raise Refusal(GONE, "the client has gone")
+            raise Refusal(
+                504,
+                f"the translation took more than {self.settings.timeout:g} seconds: "
+                "try again later, or send less",
+            )
+        finally:
+            leaving.cancel()
+            if not all_found.done() or all_found.exception():
+                all_found.cancel()
+                self.batcher.drop(jobs)
+
+    def _answer(
+        self,
+        asked: TranslateRequest,
+        texts: Sequence[PlannedText],
+        found: Sequence[list[Translation]],
+    ) -> TranslateAnswer:
+        rows = list(zip(texts, found, strict=True))
+        best = [_joined(text, rows, 0) for text, rows in rows]
+        one = isinstance(asked.q, str)
+        answer = TranslateAnswer(translatedText=best[0] if one else best)
+        if asked.alternatives:
+            others = [_alternatives(*row, asked.alternatives) for row in rows]
+            answer.alternatives = others[0] if one else others
+        if texts and asked.source == "auto":
+            languages = [
+                Detected(language=text.source, confidence=text.confidence or 0.0) for text in texts
+            ]
+            answer.detectedLanguage = languages[0] if one else languages
+        if asked.details:
+            answer.details = [list(self._sentences(*row)) for row in rows]
+        return answer
+
+    def _sentences(self, text: PlannedText, found: Sequence[Translation]) -> Iterator[Sentence]:
+        for piece, item in zip(text.pieces, found, strict=True):
+            tokens, alignment = self._tracer.trace(item)
+            yield Sentence(
+                source=piece.text,
+                target=item.text,
+                kind=self.planner.kind(text.source, text.route.target, item.via),
+                via=list(item.via),
+                score=item.hypotheses[0].score,
+                source_tokens=tokens,
+                target_tokens=list(item.hypotheses[0].tokens),
+                alignment=alignment,
+                pivot=None if item.pivot is None else item.pivot.text,
+                start=piece.start,
+                end=piece.end,
+            )
+
+
+def _joined(text: PlannedText, found: Sequence[Translation], rank: int) -> str:
+    """The text made of the translations of that rank, or the last there is."""
+    chosen = [item.hypotheses[min(rank, len(item.hypotheses) - 1)].text for item in found]
+    return join(text.text, text.pieces, chosen, text.route.target)
+
+
+def _alternatives(text: PlannedText, found: Sequence[Translation], count: int) -> list[str]:
+    ranked = dict.fromkeys(_joined(text, found, rank) for rank in range(count + 1))
+    return list(ranked)[1:]

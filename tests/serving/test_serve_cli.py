@@ -1,0 +1,108 @@
+"""`accord serve` as a user starts it: a trained run, an exported one, mistakes, Ctrl-C."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from accord.cli.serving import serve
+from accord.corpus.prepare import prepare
+from accord.errors import AccordError
+from accord.experiment_file import load
+from accord.serving.opening import open_translator
+from accord.training.trainer import train
+from accord.translator import Translator
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def run(toy, tmp_path):
+    path = tmp_path / "run"
+    settings = load(toy, [f"run={path}", "model.units=8", "training.steps=2"])
+    prepare(settings, workers=1)
+    train(settings)
+    return path
+
+
+def start(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "accord", "serve", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def post(url, **body):
+    sent = urllib.request.Request(url, json.dumps(body).encode(), method="POST")
+    with urllib.request.urlopen(sent, timeout=60) as answer:
+        return json.load(answer)
+
+
+def test_a_run_is_served_until_ctrl_c(run):
+    process = start(run, "--port", 0, "--beam", 2)
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("listening on http://127.0.0.1:"), process.stderr.read()
+        url = line.split()[-1]
+        texts = ["the big house. A small cat!", "green dog"]
+        answer = post(f"{url}/translate", q=texts, source="en", target="fr", details=True, beam=4)
+        sentences = ["the big house.", "A small cat!", "green dog"]
+        expected = [item.text for item in Translator(run).translate(sentences, "fr")]
+        found = [sentence["target"] for rows in answer["details"] for sentence in rows]
+        assert found == expected
+        assert answer["translatedText"] == [f"{expected[0]} {expected[1]}", expected[2]]
+        with urllib.request.urlopen(f"{url}/graph", timeout=60) as graph:
+            assert json.load(graph)["model"] == {"name": "toy", "steps": 2, "units": 8}
+        process.send_signal(signal.SIGINT)
+        _, logged = process.communicate(timeout=60)
+        assert process.returncode == 0
+        events = [json.loads(line).get("event") for line in logged.splitlines()]
+        assert [event for event in events if event] == ["serving", "draining", "ended"]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_an_exported_model_is_served_without_pytorch(run, tmp_path):
+    pytest.importorskip("onnxruntime")
+    from accord.exporting.run import export_run
+
+    export_run(run, tmp_path / "export", compare=0)
+    opened = open_translator(tmp_path / "export")
+    facts = {"name": "toy", "steps": 2, "units": 8, "precision": "fp32"}
+    assert opened.about == facts
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from accord.serving.opening import open_translator\n"
+        "from accord.serving.app import create_app\n"
+        "from accord.serving.settings import ServeSettings\n"
+        "create_app(open_translator(Path(sys.argv[1])), ServeSettings())\n"
+        "assert 'torch' not in sys.modules"
+    )
+    run_code = [sys.executable, "-c", code, str(tmp_path / "export")]
+    done = subprocess.run(run_code, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_mistakes_are_told_with_a_remedy(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # the command sets it for good
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        mistakes = [
+            ({"port": 0}, "this is no run directory"),
+            ({"port": taken.getsockname()[1]}, "cannot listen on 127.0.0.1"),
+            ({"queue": 1}, "--queue cannot be 1"),
+            ({"api_key_file": tmp_path / "none"}, "the API keys cannot be read"),
+        ]
+        for options, words in mistakes:
+            with pytest.raises(AccordError, match=words) as error:
+                serve(tmp_path, **options)
+            assert error.value.fix

@@ -1,0 +1,232 @@
+"""Clients that are slow, rude, gone or too many, against a real server."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import time
+
+import pytest
+from libretranslatepy import LibreTranslateAPI
+from serving_fakes import FakeTranslator, Running, ask, exchange, request_bytes, response, until
+
+ASKED = {"q": "Ein Haus.", "source": "de", "target": "fr"}
+
+
+def error(body):
+    return json.loads(body)["error"]
+
+
+@pytest.fixture(scope="module")
+def running():
+    with Running(read_timeout=0.5, max_body=2000) as server:
+        yield server
+
+
+def test_the_client_of_libretranslate_works_unchanged(running):
+    client = LibreTranslateAPI(running.url)
+    assert client.translate("Größe & Maß?", source="de", target="fr") == "fr: Größe & Maß?"
+    assert client.detect("Das ist ein deutscher Satz.")[0]["language"] == "de"
+    assert [language["code"] for language in client.languages()] == ["en", "de", "fr", "es"]
+
+
+def test_several_requests_on_one_connection(running):
+    async def twice():
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        writer.write(request_bytes(ASKED) + request_bytes({**ASKED, "target": "es"}))
+        found = [await response(reader), await response(reader)]
+        writer.close()
+        return [json.loads(body)["translatedText"] for _, _, body in found]
+
+    assert asyncio.run(twice()) == ["fr: Ein Haus.", "es: Ein Haus."]
+
+
+def test_answers_are_sent_without_delay(running):
+    """Else header and body of an answer would wait for each other, 40 ms every time."""
+    with socket.create_connection(("127.0.0.1", running.port)):
+        until(lambda: running.server.server_state.connections)
+        for connection in list(running.server.server_state.connections):
+            accepted = connection.transport.get_extra_info("socket")
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_a_body_that_says_it_is_too_large_is_refused(running):
+    status, headers, body = ask(running.port, request_bytes(b"x" * 3000))
+    assert status == 413
+    assert "2,000 bytes" in error(body)
+    assert headers["connection"] == "close"
+
+
+def test_whoever_asks_before_sending_too_much_is_told_at_once(running):
+    sent = request_bytes(b"", length=10**9, Expect="100-continue")
+    status, _, _ = ask(running.port, sent)
+    assert status == 413
+
+
+def test_a_body_that_does_not_say_how_large_it_is_is_cut_off(running):
+    """Chunks without end: the server reads a little more than it may, and never all of it."""
+
+    async def flood():
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        writer.write(request_bytes(b"", Transfer_Encoding="chunked"))
+        sent, answer = 0, asyncio.ensure_future(response(reader))
+        while not answer.done() and sent < 2 * 10**9:
+            writer.write(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+            sent += 4096
+            try:
+                await writer.drain()
+            except ConnectionError:
+                break
+            await asyncio.sleep(0.001)
+        writer.close()
+        return await answer
+
+    status, _, body = asyncio.run(asyncio.wait_for(flood(), 60))
+    assert status == 413
+    assert "larger than" in error(body)
+
+
+def test_chunks_that_fit_are_read(running):
+    body = json.dumps(ASKED).encode()
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(x), x) for x in (body[:5], body[5:])) + b"0\r\n\r\n"
+    sent = request_bytes(b"", Transfer_Encoding="chunked") + chunks
+    assert json.loads(ask(running.port, sent)[2]) == {"translatedText": "fr: Ein Haus."}
+
+
+def test_a_slow_body_is_cut_off(running):
+    async def drip():
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        writer.write(request_bytes(b'{"q": "', length=100))
+        answer = asyncio.ensure_future(response(reader))
+        while not answer.done():
+            writer.write(b"x")
+            await asyncio.sleep(0.1)
+        writer.close()
+        return await answer
+
+    status, headers, body = asyncio.run(asyncio.wait_for(drip(), 60))
+    assert status == 408
+    assert "within 0.5 seconds" in error(body)
+    assert headers["connection"] == "close"
+
+
+def test_a_header_that_never_ends_is_cut_off(running):
+    with contextlib.ExitStack() as stack:
+        socks = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", running.port), timeout=60))
+            for _ in range(3)
+        ]
+        for sock, sent in zip(socks, (b"", b"POST /tr", b"GET / HTTP/1.1\r\nA: "), strict=True):
+            sock.sendall(sent)
+        for sock in socks:
+            with contextlib.suppress(ConnectionResetError):
+                assert sock.recv(1000) == b""
+
+
+def test_what_is_no_http_is_refused(running):
+    with socket.create_connection(("127.0.0.1", running.port), timeout=60) as sock:
+        sock.sendall(b"\x16\x03\x01\x02\x00hello\r\n\r\n")
+        assert b" 400 " in sock.recv(1000)
+
+
+def test_the_event_loop_answers_while_the_model_computes():
+    with Running(FakeTranslator()) as running:
+        running.translator.go.clear()
+
+        async def both():
+            waiting = asyncio.ensure_future(exchange(running.port, request_bytes(ASKED)))
+            await asyncio.to_thread(until, lambda: running.translator.threads)
+            health = await exchange(running.port, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert not waiting.done()
+            running.translator.go.set()
+            return health[0], (await waiting)[0]
+
+        assert asyncio.run(both()) == (200, 200)
+
+
+def test_work_is_dropped_when_its_client_has_gone():
+    with Running() as running:
+        running.translator.go.clear()
+
+        async def leave():
+            busy = asyncio.ensure_future(exchange(running.port, request_bytes(ASKED)))
+            await asyncio.to_thread(until, lambda: running.translator.threads)
+            _, writer = await asyncio.open_connection("127.0.0.1", running.port)
+            writer.write(request_bytes({**ASKED, "q": "Nie. Nimmer."}))
+            await asyncio.to_thread(until, lambda: running.figure("accord_waiting_sentences") == 2)
+            writer.close()
+            await asyncio.to_thread(until, lambda: running.figure("accord_waiting_sentences") == 0)
+            running.translator.go.set()
+            return (await busy)[0]
+
+        assert asyncio.run(leave()) == 200
+        until(lambda: running.figure("accord_open_requests") == 0)
+    assert [texts for texts, *_ in running.translator.batches] == [["Ein Haus."]]
+    assert 499 in [facts.get("status") for facts in running.lines.facts()]
+
+
+def test_work_is_dropped_when_it_takes_too_long():
+    with Running(timeout=0.3) as running:
+        running.translator.go.clear()
+
+        async def late():
+            return await asyncio.gather(
+                *(exchange(running.port, request_bytes({**ASKED, "beam": n})) for n in (1, 2, 3))
+            )
+
+        answers = asyncio.run(late())
+        assert [status for status, _, _ in answers] == [504, 504, 504]
+        assert "more than 0.3 seconds" in error(answers[0][2])
+        running.translator.go.set()
+        until(lambda: len(running.translator.batches) == 1)
+        assert ask(running.port, request_bytes(ASKED))[0] == 200
+    assert len(running.translator.batches) == 2
+
+
+def test_a_full_queue_answers_at_once():
+    with Running(queue=4, max_sentences=4, batch_size=1) as running:
+        running.translator.go.clear()
+
+        async def fill():
+            first = asyncio.ensure_future(exchange(running.port, request_bytes(ASKED)))
+            await asyncio.to_thread(until, lambda: running.translator.threads)
+            four = request_bytes({**ASKED, "q": "Aa. Bb. Cc. Dd."})
+            second = asyncio.ensure_future(exchange(running.port, four))
+            await asyncio.to_thread(until, lambda: running.figure("accord_waiting_sentences") == 4)
+            begun = time.monotonic()
+            # Not even its body is waited for.
+            refused = await exchange(running.port, request_bytes(b"{", length=1000))
+            seconds = time.monotonic() - begun
+            running.translator.go.set()
+            return refused, seconds, (await first)[0], (await second)[0]
+
+        (status, headers, body), seconds, *others = asyncio.run(fill())
+        assert status == 429
+        assert int(headers["retry-after"]) >= 1
+        assert "try again" in error(body)
+        assert seconds < 5
+        assert others == [200, 200]
+
+
+def test_draining_answers_what_came_in_and_sends_the_rest_away():
+    with Running() as running:
+        running.translator.go.clear()
+
+        async def drain():
+            inside = asyncio.ensure_future(exchange(running.port, request_bytes(ASKED)))
+            await asyncio.to_thread(until, lambda: running.translator.threads)
+            running.server.drain("a test")
+            late = await exchange(running.port, request_bytes(ASKED))
+            ready = await exchange(running.port, b"GET /health/ready HTTP/1.1\r\nHost: x\r\n\r\n")
+            alive = await exchange(running.port, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            running.translator.go.set()
+            return late, ready[0], alive[0], await inside
+
+        (status, headers, body), ready, alive, inside = asyncio.run(drain())
+        assert (status, ready, alive) == (503, 503, 200)
+        assert headers["retry-after"]
+        assert "shutting down" in error(body)
+        assert json.loads(inside[2]) == {"translatedText": "fr: Ein Haus."}
+        running.thread.join(30)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", running.port))
