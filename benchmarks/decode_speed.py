@@ -31,7 +31,9 @@ from accord.model.gnmt import GNMT
 from accord.model.protocol import Seq2Seq
 from accord.search.beam import BeamSearch
 from accord.search.result import SearchSettings
-from accord.search.rows import padded, source_rows
+from accord.search.rows import source_rows
+from accord.search.tensors import padded
+from accord.trained import TrainedModel
 from accord.training.run import RunDirectory
 from accord.translator import Translator
 from where import where
@@ -106,7 +108,8 @@ def of_store(options: argparse.Namespace) -> Work:
 
 def of_run(options: argparse.Namespace, bf16: bool) -> Work:
     run = RunDirectory(options.data)
-    translator = Translator.load(options.data, precision="bf16" if bf16 else "fp32")
+    model = TrainedModel.load(options.data, precision="bf16" if bf16 else "fp32")
+    translator = Translator.of(model)
     texts = [
         (target, run.held_out.pair("test", source, target)[0])
         for source, target in translator.graph.supervised_directions
@@ -115,7 +118,7 @@ def of_run(options: argparse.Namespace, bf16: bool) -> Work:
         row for target, lines in texts for row in source_rows(translator.vocabulary, lines, target)
     ]
     tags = list(translator.vocabulary.tags.values())
-    return Work(translator.model, tags, rows[: options.sentences], None, translator, texts)
+    return Work(model.model, tags, rows[: options.sentences], None, translator, texts)
 
 
 def measure(work: Work, beam: int, batch: int, graphs: bool, bf16: bool) -> dict[str, Any]:

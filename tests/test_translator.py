@@ -10,12 +10,13 @@ from accord.corpus.store import Store
 from accord.errors import AccordError
 from accord.experiment_file import load, run_directory, store_directory
 from accord.search.result import SearchSettings
+from accord.trained import TrainedModel, find_checkpoint, pick_device
 from accord.training.checkpoint import average
 from accord.training.optimizer import build_optimizer
 from accord.training.run import RunDirectory
 from accord.training.setup import build_model
 from accord.training.validation import cross_entropy
-from accord.translator import Translator, find_checkpoint, pick_device
+from accord.translator import Translator
 
 LANGUAGES = ["en", "de", "fr", "it"]
 WORDS = "ab cd ef gh ij kl mn op".split()
@@ -62,7 +63,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def translator(run) -> Translator:
-    return Translator.load(run, device="cpu", threads=1)
+    return Translator(run, device="cpu", threads=1)
 
 
 LINES = ["ab cd", "", "ef", "gh ij kl mn", "op ab ab"]
@@ -86,7 +87,7 @@ def test_checkpoints_are_found_by_name(run):
 
 def test_weights_of_the_chosen_checkpoint_are_used(run, tmp_path):
     def weight(name: str, path=run):
-        model = Translator.load(path, checkpoint=name, device="cpu", threads=1).model
+        model = TrainedModel.load(path, checkpoint=name, device="cpu", threads=1).model
         return model.target_embedding.weight
 
     assert not torch.equal(weight("best"), weight("last"))
@@ -111,9 +112,9 @@ def test_a_run_without_checkpoints_or_no_run_at_all(run, tmp_path):
     copy = shutil.copytree(run, tmp_path / "run")
     shutil.rmtree(copy / "checkpoints")
     with pytest.raises(AccordError, match="no checkpoint yet"):
-        Translator.load(copy)
+        Translator(copy)
     with pytest.raises(AccordError, match="no run directory"):
-        Translator.load(tmp_path)
+        Translator(tmp_path)
 
 
 def test_unknown_languages_are_named(translator):
@@ -184,11 +185,12 @@ def test_the_target_vocabulary_is_that_of_the_training_text(translator, run):
     assert all(counts[i] > 0 for i in used)
 
 
-def test_cross_entropies_add_up_to_that_of_validation(translator):
+def test_cross_entropies_add_up_to_that_of_validation(translator, run):
     references = ["deab decd", "deef", "degh deij", "dekl", "demn deop"]
     found = translator.cross_entropy(LINES, references, "de")
+    loaded = TrainedModel.load(run, device="cpu", threads=1)
     mean = cross_entropy(
-        translator.model, translator.vocabulary, LINES, references, "de", translator.device
+        loaded.model, translator.vocabulary, LINES, references, "de", loaded.device
     )
     assert sum(nll for nll, _ in found) / sum(n for _, n in found) == pytest.approx(mean, rel=1e-5)
 
@@ -211,9 +213,9 @@ def test_devices_that_are_not_there():
 
 
 def test_bf16_translates_too(run):
-    fast = Translator.load(run, device="cpu", threads=1, precision="bf16")
+    fast = TrainedModel.load(run, device="cpu", threads=1, precision="bf16")
     assert fast.bf16
-    assert len(fast.translate(LINES, "de", settings=QUICK)) == len(LINES)
+    assert len(Translator.of(fast).translate(LINES, "de", settings=QUICK)) == len(LINES)
 
 
 def test_a_damaged_best_checkpoint_is_an_error(run, tmp_path):
@@ -221,4 +223,43 @@ def test_a_damaged_best_checkpoint_is_an_error(run, tmp_path):
     state = copy / "checkpoints" / "step-00000020" / "state.json"
     state.write_text(json.dumps({"step": 20}))
     with pytest.raises(AccordError, match="damaged"):
-        Translator.load(copy)
+        Translator(copy)
+
+
+def test_an_ensemble_reads_the_text_and_its_pivots_at_once(translator):
+    found = translator.translate(LINES, "fr", ensemble="direct,via:en", settings=QUICK)
+    pivots = texts(translator.translate(LINES, "en", settings=QUICK))
+    given = translator.translate_together([LINES, pivots], "fr", settings=QUICK)
+    assert texts(found) == texts(given)
+    streamed = translator.stream(
+        iter(LINES), "fr", source="de", ensemble="direct,via:en", settings=QUICK, at_once=2
+    )
+    assert texts(streamed) == texts(found)
+    assert [reading.via for reading in found[0].ensemble] == [(), ("en",)]
+    assert found[1].text == ""  # an empty line
+    one_sided = translator.translate_together([LINES, pivots], "fr", weights=[1, 0], settings=QUICK)
+    assert texts(one_sided)[0] == texts(translator.translate(LINES, "fr", settings=QUICK))[0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"ensemble": "direct,via:xx"}, "en, de, fr, it"),
+        ({"ensemble": "direct,via:fr"}, "fr is the target"),
+        ({"ensemble": "direct,via:de", "source": "de"}, "de is the source"),
+        ({"ensemble": "direct,via:en", "via": "en"}, "either by an ensemble or via"),
+        ({"ensemble": "direct,via:en", "source": "xx"}, "'xx'"),
+        ({"ensemble": "direct"}, "one member"),
+    ],
+)
+def test_an_ensemble_that_makes_no_sense_is_refused_before_any_line_is_read(translator, keys, said):
+    with pytest.raises(AccordError, match=said):
+        translator.translate(LINES, "fr", **keys)
+    with pytest.raises(AccordError, match=said):
+        translator.stream(iter(LINES), "fr", **keys)
+
+
+def test_an_ensemble_reads_one_translation_into_a_pivot(translator):
+    settings = SearchSettings(beam=2, pivot_nbest=2)
+    with pytest.raises(AccordError, match="pivot_nbest cannot be 2"):
+        translator.translate(LINES, "fr", ensemble="direct,via:en", settings=settings)

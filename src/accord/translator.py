@@ -1,94 +1,100 @@
-"""A trained run as a translator: between all its languages, directly or through pivots."""
+"""A trained or an exported model as a translator: between all its languages, also by pivots."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Protocol
 
-import torch
-
-from accord.config import Experiment
-from accord.corpus.vocabulary import EOS, Vocabulary
+from accord.corpus.vocabulary import Vocabulary
 from accord.errors import AccordError
+from accord.exported.manifest import is_exported
+from accord.exported.model import ExportedModel
 from accord.graph import TranslationGraph
-from accord.model.protocol import Seq2Seq
-from accord.search.decoding import Decoder, TokenCounts, mended
-from accord.search.forced import cross_entropies
+from accord.search.decoding import Decoder
+from accord.search.members import Ensemble, translate_by
 from accord.search.pivot import translate_along
 from accord.search.result import SearchSettings, Translation
-from accord.search.rows import source_rows
-from accord.training.checkpoint import Checkpoint, open_checkpoint
-from accord.training.run import RunDirectory
-from accord.training.setup import build_model, use_threads
 
-Precision = Literal["auto", "fp32", "bf16"]
+if TYPE_CHECKING:
+    from accord.trained import Precision
+
 _DEFAULT = SearchSettings()
+
+
+class Backend(Protocol):
+    """A loaded model, whatever computes it."""
+
+    @property
+    def graph(self) -> TranslationGraph:
+        """The languages and the directions between them."""
+        ...
+
+    @property
+    def decoder(self) -> Decoder:
+        """Translates texts directly."""
+        ...
+
+    def translate_together(
+        self,
+        sources: Sequence[Sequence[str]],
+        to: str,
+        weights: Sequence[float],
+        settings: SearchSettings,
+    ) -> list[Translation]:
+        """One translation of all texts of a line; `sources[m][i]` is the m-th text of line i."""
+        ...
+
+    def cross_entropy(
+        self, sources: Sequence[str], references: Sequence[str], to: str
+    ) -> list[tuple[float, int]]:
+        """-log P of each reference in nats, and its number of tokens; both include its end."""
+        ...
 
 
 class Translator:
     """A model, ready to translate.
 
-    With `bf16` its products are computed in bfloat16: several times faster on a GPU, and scores
-    differ in the third digit. Softmax and scores are always at least fp32.
+    `path` is a run directory, as `accord train` writes it, or what `accord export` made of one; the
+    latter needs ONNX Runtime and no PyTorch.
+
+    For a run, `checkpoint` is best (by validation; the last one where there was none), last,
+    average, or a name such as step-00001000; the device is a GPU where there is one; `precision`
+    auto is bf16 on a GPU and fp32 on a CPU. An exported model has but one set of weights, in the
+    precision it was exported in, and computes on the CPU.
     """
 
     def __init__(
         self,
-        model: Seq2Seq,
-        vocabulary: Vocabulary,
-        experiment: Experiment,
-        *,
-        device: torch.device,
-        bf16: bool = False,
-        token_counts: TokenCounts | None = None,
-    ) -> None:
-        self.model = model.eval().to(device)
-        self.vocabulary = vocabulary
-        self.experiment = experiment
-        self.device = device
-        self.bf16 = bf16
-        self._decoder = Decoder(self.model, vocabulary, device, token_counts)
-
-    @staticmethod
-    def load(
-        run: Path,
+        path: str | Path,
         *,
         checkpoint: str = "best",
         device: str | None = None,
         threads: int | None = None,
-        precision: Precision = "auto",
-    ) -> "Translator":
-        """The model of a run directory.
+        precision: "Precision" = "auto",
+    ) -> None:
+        self._backend = _opened(Path(path), checkpoint, device, threads, precision)
 
-        `checkpoint` is best (by validation; the last one where there was none), last, average, or a
-        name such as step-00001000. The device is a GPU where there is one; `precision` auto is bf16
-        on a GPU and fp32 on a CPU.
-        """
-        directory = RunDirectory(run)
-        experiment, vocabulary = directory.experiment(), directory.vocabulary()
-        chosen = find_checkpoint(directory, checkpoint)
-        if precision not in get_args(Precision):
-            raise AccordError(
-                f"there is no precision {precision!r}", fix=f"use {', '.join(get_args(Precision))}"
-            )
-        place = pick_device(device)
-        use_threads(threads)
-        model = build_model(experiment, len(vocabulary))
-        chosen.load_model(model)
-        return Translator(
-            model,
-            vocabulary,
-            experiment,
-            device=place,
-            bf16=precision == "bf16" or (precision == "auto" and place.type == "cuda"),
-            token_counts=directory.token_counts,
-        )
+    @classmethod
+    def of(cls, backend: Backend) -> "Translator":
+        """A translator for a model that is loaded already."""
+        translator = cls.__new__(cls)
+        translator._backend = backend
+        return translator
 
     @property
     def graph(self) -> TranslationGraph:
         """The languages and the directions between them."""
-        return self.experiment.graph
+        return self._backend.graph
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """All languages: each of them can be translated from and into."""
+        return self.graph.languages
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Subwords and tags."""
+        return self._backend.decoder.vocabulary
 
     def translate(
         self,
@@ -97,16 +103,39 @@ class Translator:
         *,
         source: str | None = None,
         via: str | Sequence[str] | None = None,
+        ensemble: Ensemble | str | None = None,
         settings: SearchSettings = _DEFAULT,
     ) -> list[Translation]:
         """Translations into `to`, in the order of the texts; an empty text stays empty.
 
         The model needs no source language. `via` names the languages to pass through, one or
         several; `auto` takes the shortest chain of directions with training data from `source`.
+        An `ensemble` such as `direct,via:en` reads a text and its translations into pivots at once.
         """
+        decoder = self._backend.decoder
+        if ensemble is not None:
+            members = self._ensemble(ensemble, to, source, via, settings)
+            together = self._backend.translate_together
+            return translate_by(members, decoder.translate, together, texts, to, settings)
         path = self._path(to, source, via)
-        with self._precision():
-            return translate_along(self._decoder.translate, texts, path, settings)
+        return translate_along(decoder.translate, texts, path, settings)
+
+    def translate_together(
+        self,
+        sources: Sequence[Sequence[str]],
+        to: str,
+        *,
+        weights: Sequence[float] | None = None,
+        settings: SearchSettings = _DEFAULT,
+    ) -> list[Translation]:
+        """What several texts of the same meaning agree on, as an ensemble of given texts.
+
+        `sources[m][i]` is the m-th text of line i, for example in another language; all count the
+        same without `weights`. Only the model of a run can do this, an exported one cannot.
+        """
+        self._check(to)
+        shared = weights or [1.0] * len(sources)
+        return self._backend.translate_together(sources, to, shared, settings)
 
     def stream(
         self,
@@ -115,6 +144,7 @@ class Translator:
         *,
         source: str | None = None,
         via: str | Sequence[str] | None = None,
+        ensemble: Ensemble | str | None = None,
         settings: SearchSettings = _DEFAULT,
         at_once: int = 2048,
     ) -> Iterator[Translation]:
@@ -122,8 +152,11 @@ class Translator:
 
         The languages are checked at once, the lines as they are asked for.
         """
-        self._path(to, source, via)
-        return self._stream(iter(lines), to, source, via, settings, at_once)
+        if ensemble is None:
+            self._path(to, source, via)
+        else:
+            self._ensemble(ensemble, to, source, via, settings)
+        return self._stream(iter(lines), to, source, via, ensemble, settings, at_once)
 
     def _stream(
         self,
@@ -131,26 +164,47 @@ class Translator:
         to: str,
         source: str | None,
         via: str | Sequence[str] | None,
+        ensemble: Ensemble | str | None,
         settings: SearchSettings,
         at_once: int,
     ) -> Iterator[Translation]:
         while texts := list(itertools.islice(lines, at_once)):
-            yield from self.translate(texts, to, source=source, via=via, settings=settings)
+            yield from self.translate(
+                texts, to, source=source, via=via, ensemble=ensemble, settings=settings
+            )
 
     def cross_entropy(
         self, sources: Sequence[str], references: Sequence[str], to: str
     ) -> list[tuple[float, int]]:
-        """-log P of each reference in nats, and its number of tokens; both include its end."""
-        self._check(to)
-        inputs = source_rows(self.vocabulary, [mended(text) for text in sources], to)
-        rows = self.vocabulary.encode([mended(text) for text in references])
-        outputs = [[*row, EOS] for row in rows]
-        with self._precision():
-            found = cross_entropies(self.model, inputs, outputs, device=self.device)
-        return [(nll, len(row)) for nll, row in zip(found, outputs, strict=True)]
+        """-log P of each reference in nats, and its number of tokens; both include its end.
 
-    def _precision(self) -> AbstractContextManager[object]:
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16)
+        Only the model of a run can say this, an exported one cannot.
+        """
+        self._check(to)
+        return self._backend.cross_entropy(sources, references, to)
+
+    def _ensemble(
+        self,
+        ensemble: Ensemble | str,
+        to: str,
+        source: str | None,
+        via: str | Sequence[str] | None,
+        settings: SearchSettings,
+    ) -> Ensemble:
+        if via is not None:
+            raise AccordError(
+                "a translation goes either by an ensemble or via a pivot",
+                fix="name the pivot in the ensemble: direct,via:en",
+            )
+        if settings.pivot_nbest > 1:
+            raise AccordError(
+                f"pivot_nbest cannot be {settings.pivot_nbest} in an ensemble",
+                fix="leave it at 1: an ensemble reads the best translation into each pivot",
+            )
+        self._path(to, source, None)
+        members = Ensemble.parse(ensemble) if isinstance(ensemble, str) else ensemble
+        members.check(self.languages, source, to)
+        return members
 
     def _path(
         self, to: str, source: str | None, via: str | Sequence[str] | None
@@ -188,7 +242,7 @@ class Translator:
         return path[1:]
 
     def _check(self, language: str) -> None:
-        known = self.vocabulary.languages
+        known = self.languages
         if language not in known:
             raise AccordError(
                 f"the model does not know the language '{language}'",
@@ -196,44 +250,30 @@ class Translator:
             )
 
 
-def find_checkpoint(run: RunDirectory, name: str) -> Checkpoint:
-    """The checkpoint that is called best, last, average, or by its step."""
-    checkpoints = run.checkpoints
-    if name in ("best", "last"):
-        newest, _ = checkpoints.newest()
-        if newest is None:
+def _opened(
+    path: Path, checkpoint: str, device: str | None, threads: int | None, precision: "Precision"
+) -> Backend:
+    if is_exported(path):
+        _check_choices(path, checkpoint, device, precision)
+        return ExportedModel(path, threads=threads)
+    from accord.trained import TrainedModel  # seconds of PyTorch, which only a run needs
+
+    return TrainedModel.load(
+        path, checkpoint=checkpoint, device=device, threads=threads, precision=precision
+    )
+
+
+def _check_choices(path: Path, checkpoint: str, device: str | None, precision: str) -> None:
+    """Refuse what an exported model does not offer."""
+    asked = {
+        "checkpoint": (checkpoint, ("best",)),
+        "device": (device, (None, "cpu")),
+        "precision": (precision, ("auto",)),
+    }
+    for what, (value, offered) in asked.items():
+        if value not in offered:
             raise AccordError(
-                "the run has no checkpoint yet",
-                where=str(run.path),
-                fix="run `accord train` until it has saved one",
+                f"an exported model has no choice of {what}: {value!r} was asked for",
+                where=str(path),
+                fix="leave it out, or use the run that was exported",
             )
-        best = newest.state.get("best_step")
-        if name == "last" or best is None or best == newest.step:
-            return newest
-        name = f"step-{best:08d}"
-    path = checkpoints.directory / name
-    if not path.is_dir():
-        average = f"make it with `accord average {run.path}`" if name == "average" else ""
-        known = ", ".join(path.name for path in checkpoints.paths()) or "none"
-        raise AccordError(
-            f"the run has no checkpoint '{name}'",
-            where=str(run.path),
-            fix=average or f"take best, last, average or one of those there are: {known}",
-        )
-    return open_checkpoint(path)
-
-
-def pick_device(name: str | None) -> torch.device:
-    """The device of that name, by default a GPU where there is one."""
-    if name is None:
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise AccordError(
-            f"cannot compute on '{name}': {str(error).splitlines()[0]}", fix="take cpu or cuda"
-        ) from None
-    if device.type == "cuda" and device.index is not None:
-        torch.cuda.set_device(device)  # graphs are recorded on the current device
-    return device

@@ -22,6 +22,7 @@ class FakeTranslator:
         self.wrong = wrong
         self.calls = []
         self.asked = []
+        self.together = []
 
     def translate(self, texts, to, *, source=None, via=None, settings=None):
         self.calls.append((to, tuple(via or ()), list(texts), settings))
@@ -30,6 +31,13 @@ class FakeTranslator:
         for step in steps:
             found = [self._one(text, step) for text in found]
         return [SimpleNamespace(text=text) for text in found]
+
+    def translate_together(self, sources, to, *, weights, settings):
+        """The longest of the translations: a word that one source loses another may have kept."""
+        self.together.append((to, [list(texts) for texts in sources], weights, settings))
+        rows = zip(*sources, strict=True)
+        said = [max((self._one(text, to) for text in row), key=len) for row in rows]
+        return [SimpleNamespace(text=text) for text in said]
 
     def _one(self, text, to):
         words = text.split()

@@ -11,6 +11,7 @@ from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory, read, write
 from accord.evaluation.matrix import evaluate
 from accord.evaluation.result import Evaluation
+from accord.search.members import Ensemble
 
 LANGUAGES = ("en", "de", "fr")
 
@@ -117,3 +118,30 @@ def test_damaged_or_absent_evaluations_are_refused(evaluated, tmp_path):
     (tmp_path / "evaluation.json").write_text("{}", "utf-8")
     with pytest.raises(AccordError, match="cannot be read"):
         read(tmp_path)
+
+
+def test_an_ensemble_is_written_and_read_beside_the_rest(make, tmp_path):
+    graph = make.star(*LANGUAGES)
+    translator = make.translator(graph, make.loses_words(graph))
+    held_out = make.held_out([("all", LANGUAGES, range(20))])
+    ensemble = Ensemble.parse("direct,via:en")
+    evaluated = evaluate(translator, held_out, make.origin, ensemble=ensemble)
+    write(evaluated, tmp_path / "here")
+    names = {path.name for path in (tmp_path / "here").glob("*ensemble*")}
+    assert names == {f"hyp.{d}.ensemble-direct-via-en.txt" for d in ("de-fr", "fr-de")}
+    again = read(tmp_path / "here")
+    assert again.evaluation == evaluated.evaluation
+    texts = {item.name: item.hypotheses for item in evaluated.lines}
+    assert {item.name: item.hypotheses for item in again.lines} == texts
+    assert again.statistics.keys() == evaluated.statistics.keys()
+
+
+def test_evaluations_from_before_there_were_ensembles_are_read(evaluated, tmp_path):
+    write(evaluated, tmp_path / "here")
+    path = tmp_path / "here" / "evaluation.json"
+    data = json.loads(path.read_text("utf-8"))
+    del data["by_ensemble"]
+    for row in (*data["directions"], *data["via_pivot"]):
+        del row["ensemble"]
+    path.write_text(json.dumps(data), "utf-8")
+    assert read(tmp_path / "here").evaluation == evaluated.evaluation

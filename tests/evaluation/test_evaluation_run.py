@@ -7,7 +7,9 @@ import sys
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from accord.cli import app
 from accord.corpus.prepare import prepare
 from accord.errors import AccordError
 from accord.evaluation.folder import read
@@ -71,7 +73,7 @@ def test_a_run_is_evaluated_and_compared(runs):
 
 def test_files_hold_what_the_translator_says(runs):
     found = evaluate_run(runs / "long", settings=GREEDY)
-    translator = Translator.load(runs / "long", device="cpu")
+    translator = Translator(runs / "long", device="cpu")
     rows = {row.name: row for row in (*found.evaluation.directions, *found.evaluation.via_pivot)}
     for item in read(found.directory).lines:
         said = translator.translate(
@@ -112,3 +114,19 @@ def test_another_run_must_have_been_evaluated_in_the_same_way(runs, tmp_path):
         evaluate_run(runs / "long", settings=GREEDY, against=runs / "long")
     with pytest.raises(AccordError, match="no run directory"):
         evaluate_run(tmp_path)
+
+
+def test_an_ensemble_from_the_command_line(runs):
+    command = ["evaluate", str(runs / "long"), "--beam", "1", "--device", "cpu", "-q"]
+    found = CliRunner().invoke(app, [*command, "--ensemble", "direct:1,via:en:3"])
+    assert found.exit_code == 0, found.output
+    assert "BLEU of the ensemble direct:0.25,via:en:0.75" in " ".join(found.output.split())
+    said = read(runs / "long" / "evaluation" / "test-beam1")
+    translator = Translator(runs / "long", device="cpu")
+    mixed = [item for item in said.lines if item.ensemble]
+    assert {str(item.direction) for item in mixed} == {"de-fr", "fr-de"}
+    for item in mixed:
+        expected = translator.translate(
+            item.sources, item.direction.target, ensemble="direct:1,via:en:3", settings=GREEDY
+        )
+        assert [translation.text for translation in expected] == list(item.hypotheses)

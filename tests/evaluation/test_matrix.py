@@ -7,6 +7,7 @@ from fake_translator import Tools
 from accord.errors import AccordError
 from accord.evaluation.matrix import evaluate, evaluation_name
 from accord.graph import Direction, TranslationGraph
+from accord.search.members import Ensemble
 from accord.search.result import SearchSettings
 
 LANGUAGES = ("en", "de", "es", "fr")
@@ -213,3 +214,61 @@ def test_processes_change_no_figure(make, graph, held_out, monkeypatch):
 def test_scoring_processes_start_without_torch():
     program = "import sys, accord.evaluation.matrix; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+BOTH = Ensemble.parse("direct:0.4,via:en:0.6")
+
+
+def test_an_ensemble_is_a_third_way_for_zero_shot_directions(make, graph, held_out):
+    translator = make.translator(graph, make.loses_words(graph))
+    evaluated = evaluate(translator, held_out, make.origin, ensemble=BOTH)
+    found = evaluated.evaluation
+    assert {row.direction for row in found.by_ensemble} == {str(d) for d in graph.zero_shot}
+    assert {row.name for row in found.by_ensemble} >= {"de-fr.ensemble-direct-0.4-via-en-0.6"}
+    assert {row.ensemble for row in found.by_ensemble} == {"direct:0.4,via:en:0.6"}
+    assert {row.cross_entropy for row in found.by_ensemble} == {None}
+    assert found.averages["zero_shot_by_ensemble"].bleu == pytest.approx(100)  # the pivot's words
+    assert found.averages["zero_shot"].bleu < 99
+    plain = evaluate(translator, held_out, make.origin).evaluation
+    assert plain.by_ensemble == ()
+    assert (plain.directions, plain.via_pivot) == (found.directions, found.via_pivot)
+    assert (plain.name, plain.averages["zero_shot"]) == (found.name, found.averages["zero_shot"])
+    assert len(found.rows) == 12 + 6 + 6
+
+
+def test_an_ensemble_reads_sentences_with_their_own_pivots(make, graph, held_out):
+    translator = make.translator(graph)
+    evaluate(translator, held_out, make.origin, ensemble=BOTH, settings=SearchSettings(beam=3))
+    calls = {(to, texts[0][0][:2]): texts for to, texts, _, _ in translator.together}
+    assert set(calls) == {(d.target, d.source) for d in graph.zero_shot}
+    for texts in calls.values():
+        for one, other in zip(*texts, strict=True):
+            assert other == " ".join("en" + word[2:] for word in one.split())
+    assert {weights for _, _, weights, _ in translator.together} == {(0.4, 0.6)}
+    assert {settings.beam for *_, settings in translator.together} == {3}
+    # The translations into the pivot are there already.
+    assert len(translator.calls) == len(LANGUAGES)
+
+
+def test_an_ensemble_needs_no_pivot_rows(make, graph, held_out):
+    found = evaluate(
+        make.translator(graph), held_out, make.origin, pivot=False, ensemble=BOTH
+    ).evaluation
+    assert found.via_pivot == ()
+    assert len(found.by_ensemble) == 6
+
+
+def test_directions_whose_end_is_the_pivot_are_left_out_and_named(make):
+    both = {Direction("en", "de"), Direction("de", "en"), Direction("de", "fr")}
+    graph = TranslationGraph(("en", "de", "fr"), frozenset(both))
+    held_out = make.held_out([("all", ("en", "de", "fr"), range(5))])
+    found = evaluate(make.translator(graph), held_out, make.origin, ensemble=BOTH).evaluation
+    assert [row.direction for row in found.by_ensemble] == ["fr-de"]
+    assert any("so left out: en-fr, fr-en" in note for note in found.notes)
+    with pytest.raises(AccordError, match="'xx'"):
+        evaluate(
+            make.translator(graph),
+            held_out,
+            make.origin,
+            ensemble=Ensemble.parse("direct,via:xx"),
+        )

@@ -10,6 +10,7 @@ from accord.evaluation.evaluated import Evaluated
 from accord.evaluation.matrix import evaluate
 from accord.evaluation.metrics import ScoringTask, score_direction
 from accord.evaluation.significance import compare
+from accord.search.members import Ensemble
 
 LANGUAGES = ("en", "de", "fr")
 
@@ -119,3 +120,16 @@ def test_rows_that_only_one_has_are_named(system):
 def test_different_sentences_cannot_be_compared(system):
     with pytest.raises(AccordError, match="different sentences of en-de"):
         compare(system(3), system(3, limit=10))
+
+
+def test_ensembles_are_compared_with_the_same_ensemble_only(system):
+    ours = system(30, ensemble=Ensemble.parse("direct,via:en"))
+    same = compare(ours, system(2, ensemble=Ensemble.parse("direct,via:en")))
+    assert {row.name for row in same.directions} >= {"de-fr.ensemble-direct-via-en"}
+    assert same.averages["zero_shot_by_ensemble"].directions == (
+        "de-fr.ensemble-direct-via-en",
+        "fr-de.ensemble-direct-via-en",
+    )
+    other = compare(ours, system(2, ensemble=Ensemble.parse("direct:1,via:en:2")))
+    assert "zero_shot_by_ensemble" not in other.averages
+    assert len(other.missing) == 4

@@ -28,6 +28,9 @@ class NumberedWords:
             texts = [self._one(text, step) for text in texts]
         return [SimpleNamespace(text=text) for text in texts]
 
+    def translate_together(self, sources, to, *, weights, settings):
+        return self.translate(sources[-1], to)
+
     def _one(self, text, to):
         words = text.split()
         rate = self.lost / 20 if self.graph.is_supervised(words[0][:2], to) else self.lost
@@ -53,6 +56,7 @@ def make_run(
     languages=("en", "de", "fr"),
     lost=0.5,
     pivot=True,
+    ensemble=None,
     off_target=0.02,
     validate_all=True,
     name="test-beam4",
@@ -82,6 +86,7 @@ def make_run(
         held_out,
         origin,
         pivot=pivot,
+        ensemble=ensemble,
         agreement=len(languages) < 6,
         limit=limit,
     )

@@ -9,6 +9,7 @@ from accord.report.data import build
 from accord.report.latex import escape, latex
 from accord.report.markdown import markdown
 from accord.report.table import table
+from accord.search.members import Ensemble
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +126,24 @@ def test_latex_is_well_formed(two):
 def test_latex_escapes_all_that_is_special():
     assert escape("a\\b~c^d") == r"a\textbackslash{}b\textasciitilde{}c\textasciicircum{}d"
     assert escape("1\n2 <3|") == r"1 2 $<$3\textbar{}"
+
+
+def test_an_ensemble_has_a_column_of_its_own(tmp_path):
+    ensemble = Ensemble.parse("direct,via:en")
+    mixed = make_run(tmp_path / "mixed", ensemble=ensemble)
+    report = build([mixed, make_run(tmp_path / "plain", lost=0.2)])
+    made = table(report.systems, "bleu")
+    assert [system.label for system in made.systems] == [
+        *("mixed", "mixed, pivot", "mixed, ensemble"),
+        *("plain", "plain, pivot"),
+    ]
+    averages = report.main.evaluation.averages
+    cells = row(made, "zero-shot average").cells
+    assert cells[2].value == pytest.approx(averages["zero_shot_by_ensemble"].bleu)
+    assert cells[0].value == pytest.approx(averages["zero_shot"].bleu)
+    assert [cell.repeated for cell in row(made, "en-de").cells] == [False, True, True, False, True]
+    assert any("against its ensemble" in line for line in report.answer.details)
+    text = markdown(report)
+    assert "mixed, ensemble" in text
+    assert "de-fr by direct,via:en" in text
+    assert "mixed, ensemble" in latex(report)

@@ -11,6 +11,7 @@ from accord.model.embedding import ScaledEmbedding
 from accord.model.gnmt import GNMT
 from accord.model.protocol import Memory, Seq2Seq, State
 from accord.search.decoding import Decoder
+from accord.search.engine import TorchEngine
 
 V, D = 14, 8
 TAGS = [2, 3]
@@ -145,4 +146,5 @@ def vocabulary() -> Vocabulary:
 
 def decoder(*, ends: float = 1.6) -> Decoder:
     """Random weights over that vocabulary."""
-    return Decoder(gnmt(1, ends=ends, size=len(vocabulary())), vocabulary(), torch.device("cpu"))
+    model = gnmt(1, ends=ends, size=len(vocabulary()))
+    return Decoder(TorchEngine(model, torch.device("cpu")), vocabulary())

@@ -10,8 +10,8 @@ from accord.search.beam import BeamSearch
 from accord.search.forced import cross_entropies
 from accord.search.history import Found
 from accord.search.result import SearchSettings
-from accord.search.rows import padded
 from accord.search.stepping import EagerStepper, FixedShapes
+from accord.search.tensors import padded
 
 CPU = torch.device("cpu")
 FORBIDDEN = torch.tensor(TAGS)

@@ -6,6 +6,7 @@ from search_models import LINES, Chain, decoder, vocabulary
 from accord.corpus.vocabulary import EOS, PAD
 from accord.errors import AccordError
 from accord.search.decoding import Decoder
+from accord.search.engine import TorchEngine
 from accord.search.result import SearchSettings
 from accord.search.rows import windows
 
@@ -48,7 +49,8 @@ def test_a_translation_is_one_line_even_if_the_model_spells_a_line_break():
     table = torch.eye(len(pieces))[torch.full((len(pieces),), EOS)]
     for before, after in ((PAD, cat), (cat, newline), (newline, the)):
         table[before, EOS], table[before, after] = 0.0, 1.0
-    [found] = Decoder(Chain(table), vocabulary(), CPU).translate(["x"], "de", SearchSettings())
+    spelling = Decoder(TorchEngine(Chain(table), CPU), vocabulary())
+    [found] = spelling.translate(["x"], "de", SearchSettings())
     assert found.hypotheses[0].tokens == ("▁cat", "<0x0A>", "▁the")
     assert found.text == "cat the"
 
@@ -79,8 +81,7 @@ def test_only_the_target_language_s_subwords():
     counts[60:140] = 1
     counts[vocabulary().tags["en"]] = 5  # even then a tag stays out
     by_language = {"de": counts, "en": counts + 1}
-    model = decoder(ends=1.0).model
-    made = Decoder(model, vocabulary(), CPU, by_language.__getitem__)
+    made = Decoder(decoder(ends=1.0).engine, vocabulary(), by_language.__getitem__)
     free = made.translate(LINES[:8], "de", SearchSettings(beam=2))
     bound = made.translate(LINES[:8], "de", SearchSettings(beam=2, vocabulary="target"))
     other = made.translate(LINES[:8], "en", SearchSettings(beam=2, vocabulary="target"))
@@ -99,7 +100,7 @@ def test_only_the_target_language_s_subwords():
 def test_weights_that_are_not_finite_are_told():
     broken = decoder()
     with torch.no_grad():
-        broken.model.target_embedding.weight.fill_(float("nan"))
+        broken.engine.model.target_embedding.weight.fill_(float("nan"))
     [found] = broken.translate(["cat"], "de", SearchSettings())
     assert found.text == ""
     assert "not finite" in found.warnings[0]

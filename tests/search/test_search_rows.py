@@ -1,8 +1,12 @@
 import itertools
 
+import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accord.search.engine import TorchEngine
+from accord.search.result import SearchSettings
 from accord.search.rows import batches, windows
 
 
@@ -22,9 +26,11 @@ def test_windows_end_with_a_sentence_or_at_least_a_word():
     assert windows([1] * 8, pieces, 7) == [(0, 7), (7, 8)]
 
 
-@given(st.lists(st.integers(2, 90), max_size=80), st.integers(1, 600), st.booleans())
-def test_batches_hold_every_row_once_and_keep_to_the_budget(lengths, budget, on_gpu):
-    found = list(batches(lengths, budget, 4, on_gpu))
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@given(lengths=st.lists(st.integers(2, 90), max_size=80), budget=st.integers(1, 600))
+def test_batches_hold_every_row_once_and_keep_to_the_budget(device, lengths, budget):
+    engine, settings = TorchEngine(None, torch.device(device)), SearchSettings(batch_tokens=budget)
+    found = list(batches(lengths, lambda longest: engine.fitting(longest, settings)))
     assert sorted(i for batch in found for i in batch) == list(range(len(lengths)))
     for batch in found:
         assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= budget

@@ -1,20 +1,24 @@
 """What validation measures, and that it leaves training alone."""
 
+import json
 import math
 
 import pytest
 import torch
 import yaml
-from toy_training import experiment, metrics, prepared, weights, write_text
+from toy_training import checkpoint, experiment, metrics, prepared, weights, write_text
 
 from accord.corpus.prepare import prepare
 from accord.corpus.store import Store
 from accord.corpus.vocabulary import EOS
+from accord.errors import AccordError
 from accord.experiment_file import load, store_directory
-from accord.graph import Direction
+from accord.scoring import bleu
+from accord.search.decoding import Decoder
+from accord.search.engine import TorchEngine
 from accord.training.setup import build_model
 from accord.training.trainer import train
-from accord.training.validation import Validator, agreement_bleu, cross_entropy
+from accord.training.validation import Scores, Validator, cross_entropy
 
 CPU = torch.device("cpu")
 
@@ -110,15 +114,107 @@ def test_watched_directions_are_logged_but_choose_nothing(toy, tmp_path):
     assert scores["chosen_by"] == "cross_entropy over supervised directions"
 
 
-def test_agreement_needs_no_references():
-    refs, other = ["r s t u"], ["another set"]
-    one = (Direction("de", "fr"), "zero-shot", refs, ["a b c d e"])
-    same = (Direction("en", "fr"), "supervised", refs, ["a b c d e"])
-    different = (Direction("es", "fr"), "zero-shot", refs, ["v w x y z"])
-    elsewhere = (Direction("en", "fr"), "supervised", other, ["v w x y z"])
-    into_de = (Direction("en", "de"), "supervised", refs, ["v w x y z"])
-    assert agreement_bleu([one, same]) == pytest.approx(100)
-    assert agreement_bleu([one, same, different]) < 50
-    assert agreement_bleu([one, elsewhere, into_de]) is None  # neither parallel nor the same target
-    assert agreement_bleu([same, same]) is None  # nothing zero-shot about it
-    assert agreement_bleu([]) is None
+def dev_sets(toy, tmp_path, pairs):
+    """The toy experiment with a dev set for each of the pairs, all of the same sentences."""
+    settings = yaml.safe_load(toy.read_text())
+    settings["dev"] = [{"pair": p, "path": str(tmp_path / f"{p}.{{lang}}")} for p in pairs]
+    settings["store"] = str(tmp_path / "store")
+    settings["training"]["validation"] |= {"sentences": 4, "metric": "agreement"}
+    for pair in pairs:
+        for language in pair.split("-"):
+            write_text(tmp_path / f"{pair}.{language}", range(7001, 7005), language)
+    path = tmp_path / "sets.yaml"
+    path.write_text(yaml.safe_dump(settings))
+    return path
+
+
+def talkative(model):
+    """Weights that make the model say different things about different sentences."""
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.7)
+        model.target_embedding.weight[EOS] *= 2.5
+    return model
+
+
+def test_agreement_chooses_without_zero_shot_references(toy, tmp_path, model):
+    """Neither the files of a zero-shot pair nor watching them has any influence."""
+    path, model = dev_sets(toy, tmp_path, ("en-de", "en-fr", "de-fr")), talkative(model)
+    found = []
+    for altered in (False, True):
+        if altered:
+            write_text(tmp_path / "de-fr.fr", range(9001, 9005), "fr")
+            write_text(tmp_path / "de-fr.de", range(9011, 9015), "de")
+        prepare(load(path), workers=1)
+        store = Store(store_directory(load(path)))
+        for watch in ("supervised", "all"):
+            settings = load(path, [f"training.validation.watch={watch}"])
+            found.append(Validator(store, settings, CPU, bf16=False)(model))
+    assert found[1].directions["de-fr"] != found[3].directions["de-fr"]
+    assert found[0].agreement > 0
+    assert len({scores.agreement for scores in found}) == 1
+    assert len({scores.quality("agreement") for scores in found}) == 1
+    assert found[0].chosen_by.startswith("agreement of zero-shot directions")
+    write_text(tmp_path / "en-de.de", range(9001, 9005), "de")
+    prepare(load(path), workers=1)
+    store = Store(store_directory(load(path)))
+    other = Validator(store, load(path), CPU, bf16=False)(model)
+    assert other.agreement != found[0].agreement  # these are the sentences it is about
+
+
+def test_agreement_is_bleu_against_the_translation_of_the_side_with_data(toy, tmp_path, model):
+    path, model = dev_sets(toy, tmp_path, ("en-de", "en-fr")), talkative(model)
+    prepare(load(path), workers=1)
+    store = Store(store_directory(load(path)))
+    scores = Validator(store, load(path), CPU, bf16=False)(model)
+    assert set(scores.directions) == {"en-de", "en-fr", "de-en", "fr-en"}
+    decoder = Decoder(TorchEngine(model.eval(), CPU), store.vocabulary)
+    expected = []
+    for language, target in (("de", "fr"), ("fr", "de")):
+        english, other = store.held_out.pair("dev", "en", language)
+        one, two = decoder.greedy(english, target), decoder.greedy(other, target)
+        expected += [bleu(one, two, target), bleu(two, one, target)]
+    assert scores.agreement == pytest.approx(sum(expected) / 4)
+    assert scores.quality("agreement") == pytest.approx(math.sqrt(scores.agreement * scores.bleu))
+
+
+def test_the_best_checkpoint_by_agreement_is_that_of_the_log(toy, tmp_path):
+    validation = {"every": 6, "sentences": 3, "metric": "agreement"}
+    run = tmp_path / "run"
+    train(experiment(toy, run, training__steps=30, training__validation=validation))
+    lines = metrics(run, "validation")
+    scores = [math.sqrt(line["agreement"] * line["bleu"]) for line in lines]
+    assert len(set(scores)) > 1
+    state = json.loads((checkpoint(run, 30) / "state.json").read_text())
+    assert state["best"] == pytest.approx(max(scores))
+    assert state["best_step"] == lines[scores.index(max(scores))]["step"]
+
+
+def test_agreement_needs_dev_sentences_to_agree_on(toy, tmp_path):
+    pairs = {"de-fr": "no dev sentences to measure agreement", "en-de": None}
+    for pair, problem in pairs.items():
+        (tmp_path / pair).mkdir()
+        path = dev_sets(toy, tmp_path / pair, (pair,))
+        prepare(load(path), workers=1)
+        store = Store(store_directory(load(path)))
+        if problem:
+            with pytest.raises(AccordError, match=problem):
+                Validator(store, load(path), CPU, bf16=False)
+        else:
+            assert len(Validator(store, load(path), CPU, bf16=False).anchors) == 1
+    for key, said in (("sentences=0", "nothing is translated"), ("directions=all", "watch: all")):
+        with pytest.raises(AccordError, match=said):
+            load(path, [f"training.validation.{key}"])
+
+
+def scored(agreement, bleu):
+    return Scores({}, "agreement", 1.0, bleu, 0.0, agreement)
+
+
+def test_a_model_that_says_the_same_about_everything_is_not_chosen():
+    babbling, translating = scored(100.0, 0.1), scored(30.0, 20.0)
+    assert babbling.quality("agreement") < translating.quality("agreement")
+    assert scored(0.0, 30.0).quality("agreement") == 0
+    assert scored(40.0, 30.0).quality("bleu") == 30
+    assert scored(40.0, 30.0).quality("cross_entropy") == -1

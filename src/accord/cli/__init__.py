@@ -12,7 +12,17 @@ from typing import Annotated, Any
 import typer
 
 from accord import __version__
-from accord.cli import data, reporting, tour, training, translation
+from accord.cli import (
+    data,
+    exporting,
+    fetching,
+    reporting,
+    reproducing,
+    serving,
+    tour,
+    training,
+    translation,
+)
 from accord.errors import AccordError
 
 app = typer.Typer(
@@ -105,11 +115,15 @@ for _command in (
     data.config,
     data.graph,
     data.builtin,
+    fetching.fetch,
     data.prepare,
     training.train,
     training.average,
     translation.translate,
     translation.evaluate,
     reporting.report,
+    reproducing.reproduce,
+    exporting.export,
+    serving.serve,
 ):
     app.command()(_command)

@@ -12,6 +12,9 @@ Overrides = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory.")]
+ModelPath = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Run directory, or what `accord export` wrote.")
+]
 CheckpointName = Annotated[
     str, typer.Option("--checkpoint", help="best, last, average or step-00001000.")
 ]
@@ -28,6 +31,14 @@ NoRepeat = Annotated[
 ]
 PivotNbest = Annotated[
     int, typer.Option("--pivot-nbest", min=1, help="Translations into a pivot that are carried on.")
+]
+EnsembleMembers = Annotated[
+    str | None,
+    typer.Option(
+        "--ensemble",
+        metavar="MEMBERS",
+        help="Search with the text and its pivots at once: direct,via:en (direct:0.5,via:en:0.5).",
+    ),
 ]
 BatchTokens = Annotated[
     int, typer.Option("--batch-tokens", min=1, help="Source subwords translated at once.")

@@ -12,7 +12,9 @@ from accord.cli.options import (
     Beam,
     CheckpointName,
     Device,
+    EnsembleMembers,
     LengthPenalty,
+    ModelPath,
     NoRepeat,
     PivotNbest,
     PrecisionName,
@@ -24,7 +26,7 @@ from accord.cli.options import (
 
 
 def translate(
-    run: RunPath,
+    run: ModelPath,
     to: Annotated[str, typer.Option("--to", help="Language to translate into.")],
     source: Annotated[
         str | None, typer.Option("--from", help="Language of the text; needed for --via auto only.")
@@ -33,6 +35,7 @@ def translate(
         str | None,
         typer.Option(help="Pivot language(s), separated by commas, or auto: the graph's path."),
     ] = None,
+    ensemble: EnsembleMembers = None,
     input_file: Annotated[
         Path | None, typer.Option("--input", help="Text, one sentence a line; else stdin.")
     ] = None,
@@ -58,9 +61,11 @@ def translate(
     from contextlib import ExitStack
 
     from accord.files import atomic_write
+    from accord.search.members import Ensemble
     from accord.search.result import SearchSettings
     from accord.translator import Translator
 
+    members = Ensemble.parse(ensemble) if ensemble is not None else None
     settings = SearchSettings(
         beam=beam,
         length_penalty=length_penalty,
@@ -70,7 +75,7 @@ def translate(
         pivot_nbest=pivot_nbest,
         batch_tokens=batch_tokens,
     )
-    translator = Translator.load(
+    translator = Translator(
         run,
         checkpoint=checkpoint,
         device=device,
@@ -86,6 +91,7 @@ def translate(
             to,
             source=source,
             via=via if via in (None, "auto") else via.split(","),
+            ensemble=members,
             settings=settings,
             # A person at a terminal wants each answer at once; a file wants large batches.
             at_once=1 if input_file is None and sys.stdin.isatty() else 2048,
@@ -118,7 +124,7 @@ def _describer(translator: Any) -> Any:
 
     from accord.corpus.language_id import LanguageGuesser
 
-    guesser = LanguageGuesser(translator.experiment.languages)
+    guesser = LanguageGuesser(translator.languages)
 
     def describe(item: Any) -> str:
         facts = asdict(item) | {"text": item.text, "language": guesser.guess(item.text)}
@@ -137,6 +143,7 @@ def evaluate(
     pivot: Annotated[
         bool, typer.Option(help="Zero-shot directions through their pivot as well.")
     ] = True,
+    ensemble: EnsembleMembers = None,
     agreement: Annotated[
         bool, typer.Option(help="How far translations into a third language agree.")
     ] = True,
@@ -161,6 +168,7 @@ def evaluate(
 
     from accord.evaluation.run import evaluate_run
     from accord.evaluation.tables import tables
+    from accord.search.members import Ensemble
     from accord.search.result import SearchSettings
     from accord.terminal import shown_progress
 
@@ -179,6 +187,7 @@ def evaluate(
             split=split,
             settings=settings,
             pivot=pivot,
+            ensemble=Ensemble.parse(ensemble) if ensemble is not None else None,
             agreement=agreement,
             limit=limit,
             against=against,

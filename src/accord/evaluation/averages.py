@@ -18,15 +18,18 @@ IWSLT_12 = tuple(f"{a}-{b}" for a in _WITHOUT_ENGLISH for b in _WITHOUT_ENGLISH 
 
 def groups(rows: Sequence[DirectionScores], languages: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The names of the rows that each average is taken over; groups without rows are left out."""
-    direct = [row for row in rows if not row.via]
+    direct = [row for row in rows if row.is_direct]
     pivoted = [row for row in rows if row.via]
+    ensemble = [row for row in rows if row.ensemble]
     found = {
         "supervised": [row for row in direct if row.kind == "supervised"],
         "zero_shot": [row for row in direct if row.kind == "zero-shot"],
         "zero_shot_via_pivot": pivoted,
+        "zero_shot_by_ensemble": ensemble,
     }
     if frozenset(languages) == _IWSLT:
-        for suffix, some in (("", direct), ("_via_pivot", pivoted)):
+        ways = {"": direct, "_via_pivot": pivoted, "_by_ensemble": ensemble}
+        for suffix, some in ways.items():
             for name, wanted in (("iwslt_4", IWSLT_4), ("iwslt_12", IWSLT_12)):
                 chosen = [row for row in some if row.direction in wanted]
                 # A mean over fewer than the name says would be compared with other people's.

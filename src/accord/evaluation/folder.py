@@ -5,6 +5,7 @@
     src.de-fr.txt ref.de-fr.txt   the test set as it was used, one sentence a line
     hyp.de-fr.txt                 direct translations
     hyp.de-fr.via-en.txt          those through a pivot
+    hyp.de-fr.ensemble-direct-via-en.txt   those of an ensemble
     against-RUN.json              paired tests against another run
 
 `sacrebleu ref.de-fr.txt -i hyp.de-fr.txt` gives the numbers of evaluation.json; the tokeniser
@@ -49,7 +50,7 @@ def write(evaluated: Evaluated, directory: Path) -> None:
             _remove(fresh, old)
             for item in evaluated.lines:
                 _write_lines(fresh / f"hyp.{item.name}.txt", item.hypotheses)
-                if not item.via:
+                if item.is_direct:
                     _write_lines(fresh / f"src.{item.name}.txt", item.sources)
                     _write_lines(fresh / f"ref.{item.name}.txt", item.references)
             _write_statistics(fresh / _STATISTICS, evaluated.statistics)
@@ -93,7 +94,7 @@ def read(directory: Path) -> Evaluated:
     """An evaluation that was written before."""
     evaluation = Evaluation.load(directory / "evaluation.json")
     lines = []
-    for row in (*evaluation.directions, *evaluation.via_pivot):
+    for row in evaluation.rows:
         item = Lines(
             direction=Direction(row.source, row.target),
             kind=row.kind,
@@ -102,6 +103,7 @@ def read(directory: Path) -> Evaluated:
             hypotheses=_read_lines(directory / f"hyp.{row.name}.txt", row.sentences),
             references=_read_lines(directory / f"ref.{row.direction}.txt", row.sentences),
             via=row.via,
+            ensemble=row.ensemble,
         )
         lines.append(item)
     return Evaluated(evaluation, tuple(lines), _read_statistics(directory / _STATISTICS, lines))

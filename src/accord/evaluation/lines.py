@@ -21,7 +21,7 @@ class ParallelText:
 
 @dataclass(frozen=True)
 class Lines:
-    """One direction, translated directly or through the languages of `via`."""
+    """One direction, translated directly, through the languages of `via`, or by an ensemble."""
 
     direction: Direction
     kind: str
@@ -34,15 +34,27 @@ class Lines:
     """Negative log-likelihood of all references; there is none for a chain of translations."""
     tokens: int = 0
     """The subwords it was summed over, ends of sentence included."""
+    ensemble: str = ""
+    """What was searched with together, for example `direct,via:en`."""
 
     @property
     def name(self) -> str:
         """As in file names: `de-fr`, or `de-fr.via-en`."""
-        return row_name(self.direction, self.via)
+        return row_name(self.direction, self.via, self.ensemble)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the sentences were translated directly and alone."""
+        return not self.via and not self.ensemble
 
 
-def row_name(direction: Direction, via: Sequence[str]) -> str:
-    """`de-fr` for a direct translation, `de-fr.via-en` for one through another language."""
+def row_name(direction: Direction, via: Sequence[str], ensemble: str = "") -> str:
+    """`de-fr` for a direct translation, `de-fr.via-en` for one through another language.
+
+    That of an ensemble is `de-fr.ensemble-direct-via-en`.
+    """
+    if ensemble:
+        return f"{direction}.ensemble-{ensemble.replace(',', '-').replace(':', '-')}"
     return f"{direction}.via-{'-'.join(via)}" if via else str(direction)
 
 

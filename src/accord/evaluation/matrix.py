@@ -23,7 +23,7 @@ from accord.evaluation.consistency import (
 )
 from accord.evaluation.evaluated import Evaluated
 from accord.evaluation.lines import Lines, ParallelText, find_sets
-from accord.evaluation.losses import Given, losses
+from accord.evaluation.losses import Given, Loss, losses
 from accord.evaluation.metrics import Scored, ScoringTask, identifiable, score_direction
 from accord.evaluation.result import FORMAT, Agreement, Evaluation, Origin
 from accord.evaluation.searcher import Chain, Searcher
@@ -31,6 +31,7 @@ from accord.graph import Direction, TranslationGraph
 from accord.machine import cores
 from accord.progress import Progress, Silent
 from accord.scoring import bleu_metric
+from accord.search.members import Ensemble
 from accord.search.result import SearchSettings
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def evaluate(
     split: str = "test",
     settings: SearchSettings = SearchSettings(),  # noqa: B008 (frozen)
     pivot: bool = True,
+    ensemble: Ensemble | None = None,
     agreement: bool = True,
     limit: int | None = None,
     progress: Progress | None = None,
@@ -66,8 +68,9 @@ def evaluate(
     """Evaluate every direction that has a set in `split`; figures and translations.
 
     Zero-shot directions are also translated through the shortest chain of supervised ones, unless
-    `pivot` is off. `agreement` off saves the search for translations that no direction needs where
-    sets are not multi-parallel. `limit` takes the first sentences of each set only.
+    `pivot` is off, and once more by the `ensemble`, if there is one. `agreement` off saves the
+    search for translations that no direction needs where sets are not multi-parallel. `limit` takes
+    the first sentences of each set only.
     """
     progress = progress or Silent()
     started = time.monotonic()
@@ -76,14 +79,16 @@ def evaluate(
     sets = _find_sets(held_out, split, graph, limit)
     for language in {direction.target for direction in sets}:
         bleu_metric(language)  # a tokeniser that is missing should be known before the search
+    if ensemble:
+        ensemble.check(graph.languages)
     identified = identifiable(graph.languages)
     missing = tuple(str(direction) for direction in graph.directions if direction not in sets)
-    notes = _notes(graph, sets, split, bool(identified), pivot)
+    notes = _notes(graph, sets, split, bool(identified), pivot, ensemble)
     for note in notes:
         progress.note(note)
 
     chosen = triples(sets, graph) if agreement else []
-    searched = _search(translator, sets, chosen, settings, pivot, progress)
+    searched = _search(translator, sets, chosen, settings, pivot, ensemble, progress)
     scored = _score(searched.lines, identified, progress)
     agreed = _agreement(translator, searched.agreement, progress)
     rows = [row.scores for row in scored]
@@ -98,7 +103,7 @@ def evaluate(
         search=asdict(settings),
         languages=graph.languages,
         min_words=MIN_WORDS,
-        directions=tuple(row for row in rows if not row.via),
+        directions=tuple(row for row in rows if row.is_direct),
         via_pivot=tuple(row for row in rows if row.via),
         missing=missing,
         notes=notes,
@@ -107,6 +112,7 @@ def evaluate(
         agreement=agreed,
         seconds=time.monotonic() - started,
         seconds_searching=searched.seconds,
+        by_ensemble=tuple(row for row in rows if row.ensemble),
     )
     kept = {row.scores.name: row.statistics for row in scored}
     return Evaluated(evaluation, searched.lines, kept)
@@ -158,6 +164,7 @@ def _notes(
     split: str,
     identified: bool,
     pivot: bool,
+    ensemble: Ensemble | None,
 ) -> tuple[str, ...]:
     """What the reader of the figures should know is not among them."""
     notes = []
@@ -165,6 +172,10 @@ def _notes(
         notes.append(f"no {split} set, so not evaluated: {', '.join(missing)}")
     if pivot and (cut_off := [str(d) for d in graph.unreachable() if d in sets]):
         notes.append(f"no chain of supervised directions, so no pivot: {', '.join(cut_off)}")
+    mixed = _mixed(graph, sets, ensemble)
+    left_out = [str(d) for d in graph.zero_shot if d in sets and d not in mixed]
+    if ensemble and left_out:
+        notes.append(f"a pivot of {ensemble} is one of the two, so left out: {', '.join(left_out)}")
     if not identified:
         notes.append(
             "no off-target rates: language identification does not know all of "
@@ -179,6 +190,7 @@ def _search(
     chosen: Sequence[Triple],
     settings: SearchSettings,
     pivot: bool,
+    ensemble: Ensemble | None,
     progress: Progress,
 ) -> _Searched:
     graph = translator.graph
@@ -187,32 +199,57 @@ def _search(
     wanted += [(direction, path[1:-1]) for direction, path in paths.items() if path]
     chains = [Chain(sets[d].sources, (*via, d.target)) for d, via in wanted]
     sides = [chain for triple in chosen for chain in triple.chains()]
+    mixed = _mixed(graph, sets, ensemble)
     started = time.monotonic()
-    ends = Searcher(translator, settings, progress).follow([*chains, *sides])
+    searcher = Searcher(translator, settings, progress)
+    ends = searcher.follow([*chains, *sides])
+    again = [Chain(sets[d].sources, (d.target,)) for d in mixed]
+    together = searcher.together(again, ensemble) if ensemble else []
     seconds = time.monotonic() - started
 
     given = [Given(item.sources, item.references, d.target) for d, item in sets.items()]
     known = dict(zip(sets, losses(translator, given, progress, "cross-entropy"), strict=True))
     lines = []
     for (direction, via), hypotheses in zip(wanted, ends, strict=False):
-        item, loss = sets[direction], None if via else known[direction]
-        lines.append(
-            Lines(
-                direction=direction,
-                kind="supervised" if graph.is_supervised(*direction) else "zero-shot",
-                test_set=item.name,
-                sources=item.sources,
-                hypotheses=hypotheses,
-                references=item.references,
-                via=via,
-                nats=loss.nats if loss else None,
-                tokens=loss.tokens if loss else 0,
-            )
-        )
+        loss = None if via else known[direction]
+        lines.append(_lines(graph, direction, sets[direction], hypotheses, via, loss))
+    for direction, hypotheses in zip(mixed, together, strict=True):
+        found = _lines(graph, direction, sets[direction], hypotheses)
+        lines.append(replace(found, ensemble=str(ensemble)))
     rest = ends[len(chains) :]
     pairs = zip(rest[::2], rest[1::2], strict=True)
     tasks = [AgreementTask(triple, pair) for triple, pair in zip(chosen, pairs, strict=True)]
     return _Searched(tuple(lines), tuple(tasks), seconds)
+
+
+def _mixed(
+    graph: TranslationGraph, sets: Mapping[Direction, ParallelText], ensemble: Ensemble | None
+) -> list[Direction]:
+    """The zero-shot directions whose pivots are third languages."""
+    if ensemble is None:
+        return []
+    return [d for d in graph.zero_shot if d in sets and not set(d) & set(ensemble.pivots)]
+
+
+def _lines(
+    graph: TranslationGraph,
+    direction: Direction,
+    item: ParallelText,
+    hypotheses: tuple[str, ...],
+    via: tuple[str, ...] = (),
+    loss: Loss | None = None,
+) -> Lines:
+    return Lines(
+        direction=direction,
+        kind="supervised" if graph.is_supervised(*direction) else "zero-shot",
+        test_set=item.name,
+        sources=item.sources,
+        hypotheses=hypotheses,
+        references=item.references,
+        via=via,
+        nats=loss.nats if loss else None,
+        tokens=loss.tokens if loss else 0,
+    )
 
 
 def _score(lines: Sequence[Lines], identified: tuple[str, ...], progress: Progress) -> list[Scored]:

@@ -90,6 +90,7 @@ def score_direction(task: ScoringTask) -> Scored:
         exact_match=exact_match(hypotheses, lines.references),
         cross_entropy=None if lines.nats is None else lines.nats / max(lines.tokens, 1),
         cross_entropy_per_sentence=None if lines.nats is None else lines.nats / len(hypotheses),
+        ensemble=lines.ensemble,
     )
     return Scored(scores, counted)
 

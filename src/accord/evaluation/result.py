@@ -29,7 +29,7 @@ class Score:
 
 @dataclass(frozen=True)
 class DirectionScores:
-    """One direction, translated directly or (`via`) through other languages."""
+    """One direction, translated directly, through other languages (`via`), or by an ensemble."""
 
     source: str
     target: str
@@ -50,9 +50,11 @@ class DirectionScores:
     repetition_rate: float
     exact_match: float
     cross_entropy: float | None
-    """Nats a target subword, ends of sentence included; None where a pivot is passed."""
+    """Nats a target subword, ends of sentence included; None for all but direct translations."""
     cross_entropy_per_sentence: float | None
     """Nats a sentence: the expected loss of the paper's Definition 1."""
+    ensemble: str = ""
+    """What was searched with together, for example `direct,via:en`."""
 
     @property
     def direction(self) -> str:
@@ -62,7 +64,12 @@ class DirectionScores:
     @property
     def name(self) -> str:
         """For example `de-fr`, or `de-fr.via-en`."""
-        return row_name(Direction(self.source, self.target), self.via)
+        return row_name(Direction(self.source, self.target), self.via, self.ensemble)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the sentences were translated directly and alone."""
+        return not self.via and not self.ensemble
 
 
 @dataclass(frozen=True)
@@ -169,6 +176,13 @@ class Evaluation:
     agreement: Agreement | None
     seconds: float
     seconds_searching: float
+    by_ensemble: tuple[DirectionScores, ...] = ()
+    """Zero-shot directions once more, each sentence searched with together with its pivots."""
+
+    @property
+    def rows(self) -> tuple[DirectionScores, ...]:
+        """All translations that were scored: direct ones, those through pivots, ensembles."""
+        return (*self.directions, *self.via_pivot, *self.by_ensemble)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -13,9 +13,11 @@ from accord.evaluation.matrix import evaluate, evaluation_name
 from accord.evaluation.result import Evaluation, Origin
 from accord.evaluation.significance import Comparison, compare
 from accord.progress import Progress, Silent
+from accord.search.members import Ensemble
 from accord.search.result import SearchSettings
+from accord.trained import Precision, TrainedModel, find_checkpoint
 from accord.training.run import RunDirectory
-from accord.translator import Precision, Translator, find_checkpoint
+from accord.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ def evaluate_run(
     split: str = "test",
     settings: SearchSettings = SearchSettings(),  # noqa: B008 (frozen)
     pivot: bool = True,
+    ensemble: Ensemble | None = None,
     agreement: bool = True,
     limit: int | None = None,
     against: Path | None = None,
@@ -54,7 +57,7 @@ def evaluate_run(
     other = _other(against, run, name) if against else None
     # Found once: a run that is still training may have another best checkpoint a moment later.
     chosen = find_checkpoint(opened, checkpoint)
-    translator = Translator.load(
+    model = TrainedModel.load(
         run, checkpoint=chosen.path.name, device=device, threads=threads, precision=precision
     )
     origin = Origin(
@@ -62,16 +65,17 @@ def evaluate_run(
         checkpoint=checkpoint,
         step=chosen.step,
         fingerprint=read_manifest(run)["fingerprint"],
-        device=_device_name(translator.device),
-        precision="bf16" if translator.bf16 else "fp32",
+        device=_device_name(model.device),
+        precision="bf16" if model.bf16 else "fp32",
     )
     evaluated = evaluate(
-        translator,
+        Translator.of(model),
         opened.held_out,
         origin,
         split=split,
         settings=settings,
         pivot=pivot,
+        ensemble=ensemble,
         agreement=agreement,
         limit=limit,
         progress=progress,

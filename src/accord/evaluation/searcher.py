@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accord.progress import Progress
+from accord.search.members import Ensemble
 from accord.search.result import SearchSettings, Translation
 
 if TYPE_CHECKING:
@@ -56,6 +57,34 @@ class Searcher:
                 texts[i] = tuple(self._found[leg][text] for text in texts[i])
         return texts
 
+    def together(self, wanted: Sequence[Chain], ensemble: Ensemble) -> list[tuple[str, ...]]:
+        """The texts of each chain in its last target, by searches that read the pivots as well."""
+        legs = [Chain(chain.texts, (pivot,)) for chain in wanted for pivot in ensemble.pivots]
+        pivots = iter(self.follow(legs))
+        self._progress.start("translating, ensemble", sum(len(chain.texts) for chain in wanted))
+        found = []
+        for chain in wanted:
+            sources = [
+                chain.texts if member.pivot is None else next(pivots) for member in ensemble.members
+            ]
+            found.append(self._together(sources, chain.targets[-1], ensemble.weights))
+            self._progress.reach(sum(map(len, found)), f"into {chain.targets[-1]}")
+        return found
+
+    def _together(
+        self, sources: Sequence[Sequence[str]], target: str, weights: Sequence[float]
+    ) -> tuple[str, ...]:
+        order = sorted(range(len(sources[0])), key=lambda line: -len(sources[0][line]))
+        found: dict[int, str] = {}
+        for start in range(0, len(order), _CHUNK):
+            lines = order[start : start + _CHUNK]
+            some = [[texts[line] for line in lines] for texts in sources]
+            said = self._translator.translate_together(
+                some, target, weights=weights, settings=self._settings
+            )
+            found |= {line: _one_line(item) for line, item in zip(lines, said, strict=True)}
+        return tuple(found[line] for line in range(len(order)))
+
     def _legs(self, targets: tuple[str, ...]) -> list[Leg]:
         """One search a leg; several translations into a pivot must be carried on in one."""
         if self._settings.pivot_nbest > 1:
@@ -74,8 +103,7 @@ class Searcher:
             for start in range(0, len(texts), _CHUNK):
                 some = texts[start : start + _CHUNK]
                 for text, translation in zip(some, self._translate(some, leg), strict=True):
-                    # One line in, one line out: the files must keep their lines together.
-                    self._found[leg][text] = _LINE_BREAKS.sub(" ", translation.text)
+                    self._found[leg][text] = _one_line(translation)
                 done += len(some)
                 self._progress.reach(done, f"into {leg[-1]}")
 
@@ -83,3 +111,8 @@ class Searcher:
         return self._translator.translate(
             texts, leg[-1], via=leg[:-1] or None, settings=self._settings
         )
+
+
+def _one_line(translation: Translation) -> str:
+    """One line in, one line out: the files must keep their lines together."""
+    return _LINE_BREAKS.sub(" ", translation.text)

@@ -104,7 +104,7 @@ def compare(ours: Evaluated, theirs: Evaluated) -> Comparison:
         if name in others:
             _check_same_set(mine[name], others[name])
             sampled[name] = _both(ours.statistics[name], theirs.statistics[name])
-    wanted = groups((*evaluation.directions, *evaluation.via_pivot), evaluation.languages)
+    wanted = groups(evaluation.rows, evaluation.languages)
     return Comparison(
         name=evaluation.name,
         ours=evaluation.origin,

@@ -1,5 +1,6 @@
 """An evaluation for the terminal: the matrix of directions, and the averages."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from accord.evaluation.result import Average, DirectionScores, Evaluation
@@ -13,10 +14,13 @@ _NAMES = {
     "supervised": "supervised",
     "zero_shot": "zero-shot",
     "zero_shot_via_pivot": "… via pivot",
+    "zero_shot_by_ensemble": "… ensemble",
     "iwslt_4": "IWSLT 4",
     "iwslt_4_via_pivot": "IWSLT 4 via pivot",
+    "iwslt_4_by_ensemble": "IWSLT 4 ensemble",
     "iwslt_12": "IWSLT 12",
     "iwslt_12_via_pivot": "IWSLT 12 via pivot",
+    "iwslt_12_by_ensemble": "IWSLT 12 ensemble",
 }
 
 
@@ -25,7 +29,10 @@ def tables(evaluation: Evaluation, comparison: Comparison | None = None) -> "Gro
     from rich.console import Group
     from rich.text import Text
 
-    parts: list[object] = [_matrix(evaluation), _averages(evaluation)]
+    parts: list[object] = [_matrix(evaluation)]
+    if evaluation.by_ensemble:
+        parts.append(_ensemble(evaluation))
+    parts.append(_averages(evaluation))
     if evaluation.consistency is not None:
         bounds = evaluation.consistency.per_token
         parts.append(
@@ -50,23 +57,29 @@ def tables(evaluation: Evaluation, comparison: Comparison | None = None) -> "Gro
 
 def _matrix(evaluation: Evaluation) -> "Table":
     table = _table("BLEU (○ zero-shot; in brackets via pivot)", "from \\ to", *evaluation.languages)
-    direct = {(row.source, row.target): row for row in evaluation.directions}
-    pivot = {(row.source, row.target): row for row in evaluation.via_pivot}
-    for source in evaluation.languages:
-        cells = [
-            _cell(direct.get((source, target)), pivot.get((source, target)))
-            for target in evaluation.languages
-        ]
-        table.add_row(source, *cells)
+    pivot = {row.direction: row for row in evaluation.via_pivot}
+    cells = {row.direction: _cell(row, pivot.get(row.direction)) for row in evaluation.directions}
+    _fill(table, evaluation.languages, cells)
     return table
 
 
-def _cell(direct: DirectionScores | None, pivot: DirectionScores | None) -> str:
-    if direct is None:
-        return ""
-    mark = "○ " if direct.kind == "zero-shot" else ""
+def _ensemble(evaluation: Evaluation) -> "Table":
+    title = f"BLEU of the ensemble {evaluation.by_ensemble[0].ensemble}"
+    table = _table(title, "from \\ to", *evaluation.languages)
+    cells = {row.direction: _cell(row, None) for row in evaluation.by_ensemble}
+    _fill(table, evaluation.languages, cells)
+    return table
+
+
+def _fill(table: "Table", languages: Sequence[str], cells: Mapping[str, str]) -> None:
+    for source in languages:
+        table.add_row(source, *(cells.get(f"{source}-{target}", "") for target in languages))
+
+
+def _cell(row: DirectionScores, pivot: DirectionScores | None) -> str:
+    mark = "○ " if row.kind == "zero-shot" else ""
     through = f" ({pivot.bleu.score:.1f})" if pivot is not None else ""
-    return f"{mark}{direct.bleu.score:.1f}{through}"
+    return f"{mark}{row.bleu.score:.1f}{through}"
 
 
 def _averages(evaluation: Evaluation) -> "Table":

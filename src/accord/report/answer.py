@@ -111,8 +111,8 @@ def _details(
         )
     for system in found[1:]:
         average = system.against_main.averages.get("zero_shot") if system.against_main else None
-        # How the others do through pivots is in the table; here it would be too much.
-        if average and (system.run == found[0].run or not system.pivot):
+        # How the others do in other ways is in the table; here it would be too much.
+        if average and (system.run == found[0].run or not system.way):
             said.append(_difference(found[0], system, average.bleu))
     worst = min(rows, key=lambda row: row.bleu.score)
     said.append(
@@ -135,7 +135,8 @@ def _details(
 def _difference(main: System, system: System, tested: Difference) -> str:
     """The test has the other system first; people ask how the main one does."""
     low, high = signed(-tested.high), signed(-tested.low)
-    name = "pivoting" if system.run == main.run else system.run
+    own = {"pivot": "pivoting", "ensemble": "its ensemble"}
+    name = own[system.way] if system.run == main.run else system.run
     return (
         f"Zero-shot BLEU against {name}: {signed(-tested.difference)} "
         f"(95 % interval {low} to {high}, {p_value(tested.p)})."

@@ -69,8 +69,8 @@ def examples(report: Report) -> tuple[DirectionExamples, ...]:
 def _of_direction(
     found: Sequence[System], direction: str, kind: str, number: int
 ) -> tuple[Example, ...]:
-    # A pivot is passed only where there is no data; elsewhere its column repeats the direct one.
-    shown = [system for system in found if kind == "zero-shot" or not system.pivot]
+    # Other ways are gone only where there is no data; elsewhere they repeat the direct column.
+    shown = [system for system in found if kind == "zero-shot" or not system.way]
     texts = {
         system.label: {str(item.direction): item for item in system.evaluated.lines}
         for system in shown

@@ -17,14 +17,14 @@ def all_figures(run: ReportedRun) -> Grid:
     scores = ["BLEU", "± 95 %", "BLEU lowercase", "chrF2", "± 95 %"]
     rates = ["off target", "length ratio", "copied", "repetitive", "exact", "nats a subword"]
     head = ["direction", "kind", "sentences", *scores, *rates]
-    rows = (*run.evaluation.directions, *run.evaluation.via_pivot)
-    return grid(f"All figures of {run.label}", head, map(_figures, rows))
+    return grid(f"All figures of {run.label}", head, map(_figures, run.evaluation.rows))
 
 
 def _figures(row: DirectionScores) -> list[str]:
-    via = f" via {', '.join(row.via)}" if row.via else ""
+    way = f" via {', '.join(row.via)}" if row.via else ""
+    way += f" by {row.ensemble}" if row.ensemble else ""
     return [
-        row.direction + via,
+        row.direction + way,
         row.kind,
         count(row.sentences),
         score(row.bleu.score),

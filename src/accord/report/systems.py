@@ -1,4 +1,4 @@
-"""The columns of a comparison: every run, direct and through pivots, tested against the first."""
+"""The columns of a comparison: every run, direct and in other ways, tested against the first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,19 +11,20 @@ from accord.evaluation.significance import Comparison, compare
 
 @dataclass(frozen=True)
 class System:
-    """One column: a run's translations, or (`pivot`) those with pivots where it has no data."""
+    """One column: a run's direct translations or, where it has no data, another `way` to go."""
 
     run: str
-    pivot: bool
+    way: str
+    """`pivot` or `ensemble`; nothing for direct translations."""
     evaluated: Evaluated
-    """Translations through pivots stand here as if they were direct."""
+    """Translations in another way stand here as if they were direct."""
     against_main: Comparison | None
     """This system (ours) against the first run's direct translations (theirs)."""
 
     @property
     def label(self) -> str:
         """For example `agree` or `agree, pivot`."""
-        return f"{self.run}, pivot" if self.pivot else self.run
+        return f"{self.run}, {self.way}" if self.way else self.run
 
     @property
     def rows(self) -> dict[str, DirectionScores]:
@@ -31,36 +32,40 @@ class System:
         return {row.direction: row for row in self.evaluated.evaluation.directions}
 
 
-def pivoted(evaluated: Evaluated) -> Evaluated:
-    """The system that the paper calls Pivot: supervised directions direct, the others chained."""
+def in_way(evaluated: Evaluated, rows: Sequence[DirectionScores]) -> Evaluated:
+    """Supervised directions direct, the others by these rows: with pivots, the paper's Pivot."""
     evaluation = evaluated.evaluation
     kept = [row for row in evaluation.directions if row.kind == "supervised"]
-    rows = (*kept, *(replace(row, via=()) for row in evaluation.via_pivot))
-    lines = [item for item in evaluated.lines if item.kind == "supervised" or item.via]
+    wanted = {row.name for row in (*kept, *rows)}
+    lines = [item for item in evaluated.lines if item.name in wanted]
     return Evaluated(
-        replace(evaluation, directions=rows, via_pivot=()),
-        tuple(replace(item, via=()) for item in lines),
+        replace(
+            evaluation,
+            directions=(*kept, *(replace(row, via=(), ensemble="") for row in rows)),
+            via_pivot=(),
+            by_ensemble=(),
+        ),
+        tuple(replace(item, via=(), ensemble="") for item in lines),
         {str(item.direction): evaluated.statistics[item.name] for item in lines},
     )
 
 
 def direct(evaluated: Evaluated) -> Evaluated:
     """The direct translations alone."""
-    lines = tuple(item for item in evaluated.lines if not item.via)
-    return Evaluated(
-        replace(evaluated.evaluation, via_pivot=()),
-        lines,
-        {item.name: evaluated.statistics[item.name] for item in lines},
-    )
+    rows = [row for row in evaluated.evaluation.directions if row.kind != "supervised"]
+    return in_way(evaluated, rows)
 
 
 def systems(runs: Sequence[tuple[str, Evaluated]]) -> tuple[System, ...]:
-    """Every run direct and, where it was evaluated so, with pivots; all but the first tested."""
+    """Every run direct and, where it was evaluated so, in other ways; all but the first tested."""
     found: list[System] = []
     for label, evaluated in runs:
-        found.append(System(label, False, direct(evaluated), None))
-        if evaluated.evaluation.via_pivot:
-            found.append(System(label, True, pivoted(evaluated), None))
+        evaluation = evaluated.evaluation
+        found.append(System(label, "", direct(evaluated), None))
+        ways = {"pivot": evaluation.via_pivot, "ensemble": evaluation.by_ensemble}
+        found += [
+            System(label, w, in_way(evaluated, rows), None) for w, rows in ways.items() if rows
+        ]
     shared = common(found)
     if not shared:
         raise AccordError(

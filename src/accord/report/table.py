@@ -22,7 +22,7 @@ _EXTRA = {"iwslt_4": "IWSLT 2017, 4 directions", "iwslt_12": "IWSLT 2017, 12 dir
 
 @dataclass(frozen=True)
 class Cell:
-    """One score; `repeated` is a pivot's where there is data, and so the same as the direct one."""
+    """One score; `repeated` is that of another way where there is data: the direct one again."""
 
     value: float | None
     best: bool
@@ -118,7 +118,7 @@ def _row(
             value,
             best=contested and shown[i] == max(known),
             mark=marks[i],
-            repeated=found[i].pivot and kind == "supervised",
+            repeated=bool(found[i].way) and kind == "supervised",
         )
         for i, value in enumerate(values)
     ]

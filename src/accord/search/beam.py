@@ -6,6 +6,7 @@ a batch is done, so that a few long translations do not keep a whole batch busy.
 """
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -14,9 +15,10 @@ from torch.nn import functional
 
 from accord.corpus.vocabulary import EOS, PAD
 from accord.model.protocol import Seq2Seq
-from accord.search.history import Found, History
+from accord.search.history import Choices, Floats, Found, History
 from accord.search.result import SearchSettings
-from accord.search.step import Beam, Rules, Task, advance, most_tokens, start
+from accord.search.rows import most_tokens
+from accord.search.step import Beam, Record, Rules, Task, advance, start
 from accord.search.stepping import (
     CudaRecorder,
     EagerStepper,
@@ -32,8 +34,9 @@ _LOOK_EVERY = 8  # steps between two looks at a GPU, each of which waits for it
 class BeamSearch:
     """A search with fixed settings. It keeps recorded graphs: use it again rather than anew.
 
-    `forbidden_F` are ids that no translation may contain, on the device of the model. On CUDA,
-    steps are replayed as graphs unless `graphs` is false.
+    `forbidden_F` are ids that no translation may contain, on the device of the model. With several
+    `weights`, which sum to 1, every sentence has as many sources. On CUDA, steps are replayed as
+    graphs unless `graphs` is false.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class BeamSearch:
         settings: SearchSettings,
         forbidden_F: Tensor,
         *,
+        weights: tuple[float, ...] = (1.0,),
         graphs: bool = True,
     ) -> None:
         self.model = model
@@ -53,6 +57,7 @@ class BeamSearch:
             settings.no_repeat_ngram,
             # Ends are looked at on their own, not as one continuation among others.
             torch.cat([forbidden_F, forbidden_F.new_tensor([PAD, EOS])]),
+            weights,
         )
         on_gpu = self._device.type == "cuda"
         self._advance = functools.partial(advance, model, self.rules)
@@ -63,24 +68,27 @@ class BeamSearch:
     def __call__(
         self, source_BS: Tensor, lengths_B: Tensor, limits_B: Tensor | None = None
     ) -> list[list[Found]]:
-        """The best hypotheses of each row of a batch on the host, best first.
+        """The best hypotheses of each sentence of a batch on the host, best first.
 
-        At most `limits_B` tokens each, by default 2 n + 50; then only the end may follow. There are
-        `nbest`, but up to `beam` where more than one is asked for, since some may read the same.
+        A row is a sentence; of M sources, the rows of the first come before those of the second.
+        At most `limits_B` tokens each, by default 2 n + 50 by the longest source; then only the
+        end may follow. There are `nbest`, but up to `beam` where more than one is asked for, since
+        some may read the same.
         """
-        sentences = len(source_BS)
         if limits_B is None:
-            limits_B = torch.tensor([most_tokens(length) for length in lengths_B.tolist()])
+            longest_B = lengths_B.view(len(self.rules.weights), -1).amax(dim=0)
+            limits_B = torch.tensor([most_tokens(length) for length in longest_B.tolist()])
+        sentences = len(limits_B)
         task, beam = self._begin(source_BS, lengths_B, limits_B)
         history = self._run(task, beam)
         count = 1 if self.rules.nbest == 1 else self.rules.beam
         return history.best(count, self.rules.alpha)[:sentences]
 
     def _begin(self, source_BS: Tensor, lengths_B: Tensor, limits_B: Tensor) -> tuple[Task, Beam]:
-        sentences = len(source_BS)
+        sentences = len(limits_B)
         if self._shapes:
             source_BS, lengths_B, limits_B = _filled(source_BS, lengths_B, limits_B)
-        done_B = torch.arange(len(source_BS)) >= sentences  # rows that only fill up the shape
+        done_B = torch.arange(len(limits_B)) >= sentences  # rows that only fill up the shape
         source_BS, limits_B, done_B = (x.to(self._device) for x in (source_BS, limits_B, done_B))
         task = Task(self.model.encode(source_BS, lengths_B), limits_B)
         return task, start(self.model, self.rules, task, done_B)
@@ -91,7 +99,7 @@ class BeamSearch:
         stepper = self._stepper(task, beam)
         while True:
             records = [stepper.step() for _ in range(self._look_every)]
-            history.add(sentences_B, records)
+            history.add(sentences_B, *_on_host(records))
             done_B = stepper.beam.done_B.cpu()
             alive = len(done_B) - int(done_B.sum())
             if not alive:
@@ -101,7 +109,8 @@ class BeamSearch:
                 # Those still in work first; done ones fill up the shape, where it needs that.
                 kept_N = done_B.int().argsort(stable=True)[:rows]
                 sentences_B = sentences_B[kept_N.numpy()]
-                task, beam = _selected(task, stepper.beam, kept_N.to(self._device))
+                kept_N = kept_N.to(self._device)
+                task, beam = task.select(kept_N), stepper.beam.select(kept_N)
                 stepper = self._stepper(task, beam)
 
     def _stepper(self, task: Task, beam: Beam) -> Stepper:
@@ -110,21 +119,23 @@ class BeamSearch:
         return EagerStepper(self._advance, task, beam)
 
 
-def _selected(task: Task, beam: Beam, sentences_N: Tensor) -> tuple[Task, Beam]:
-    rest = Task(task.memory.select(sentences_N), task.limits_B[sentences_N])
-    return rest, beam.select(sentences_N)
+def _on_host(records: Sequence[Record]) -> tuple[Choices, Floats]:
+    choices_T3BK = torch.stack([record.choices_3BK for record in records])
+    ends_TBK = torch.stack([record.ends_BK for record in records])
+    return choices_T3BK.cpu().numpy(), ends_TBK.cpu().double().numpy()
 
 
 def _filled(
     source_BS: Tensor, lengths_B: Tensor, limits_B: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A batch padded to a shape that graphs are recorded for; added rows read one end."""
-    rows, width = source_BS.shape
-    more, wider = graph_rows(rows) - rows, graph_width(width) - width
-    source_BS = functional.pad(source_BS, (0, wider, 0, more), value=PAD)
-    source_BS[rows:, 0] = EOS
+    sentences, width = len(limits_B), source_BS.shape[1]
+    more, wider = graph_rows(sentences) - sentences, graph_width(width) - width
+    source_MBS = source_BS.view(-1, sentences, width)
+    source_MBS = functional.pad(source_MBS, (0, wider, 0, more), value=PAD)
+    source_MBS[:, sentences:, 0] = EOS
     return (
-        source_BS,
-        functional.pad(lengths_B, (0, more), value=1),
+        source_MBS.flatten(0, 1),
+        functional.pad(lengths_B.view(-1, sentences), (0, more), value=1).flatten(),
         functional.pad(limits_B, (0, more)),
     )

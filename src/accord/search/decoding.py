@@ -3,24 +3,35 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from accord.config import Cleaning
 from accord.corpus.cleaning import mend
 from accord.corpus.vocabulary import EOS, Vocabulary
-from accord.model.protocol import Seq2Seq
-from accord.search.beam import BeamSearch
 from accord.search.history import Found, normalised
 from accord.search.result import NOTHING, Hypothesis, SearchSettings, Translation
-from accord.search.rows import batches, padded, starts_word, windows
+from accord.search.rows import batches, starts_word, windows
 
 TokenCounts = Callable[[str], npt.NDArray[np.int64]]
-_CPU = torch.device("cpu")
+# From encoder inputs, tags and ends included, to the hypotheses of each, the best first.
+Search = Callable[[Sequence[Sequence[int]]], list[list[Found]]]
 _UNKNOWN = "<unk>"
 _CLEANING = Cleaning()
+
+
+class Engine(Protocol):
+    """What computes: PyTorch, or a runtime for exported models."""
+
+    def search(self, settings: SearchSettings, forbidden: Sequence[int]) -> Search:
+        """A search that never generates the forbidden ids; it is used again and again."""
+        ...
+
+    def fitting(self, longest: int, settings: SearchSettings) -> int:
+        """How many rows of at most this length to search at once."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -36,22 +47,20 @@ class Decoder:
     """Translates texts directly, that is without a pivot.
 
     `token_counts` gives how often a language has each subword in training; the restriction to the
-    target vocabulary needs it. The model is used as it is: put it into evaluation mode first.
+    target vocabulary needs it.
     """
 
     def __init__(
         self,
-        model: Seq2Seq,
+        engine: Engine,
         vocabulary: Vocabulary,
-        device: torch.device,
         token_counts: TokenCounts | None = None,
     ) -> None:
-        self.model = model
+        self.engine = engine
         self.vocabulary = vocabulary
-        self.device = device
         self.pieces = vocabulary.pieces()
         self._token_counts = token_counts
-        self._searches: dict[tuple[object, ...], BeamSearch] = {}
+        self._searches: dict[tuple[object, ...], Search] = {}
 
     def translate(
         self, texts: Sequence[str], target: str, settings: SearchSettings
@@ -84,12 +93,23 @@ class Decoder:
         inputs = [[tag, *part.ids, EOS] for part in parts]
         search = self._search_for(target, settings)
         found: list[list[Found]] = [[] for _ in parts]
-        on_gpu = self.device.type == "cuda"
         lengths = [len(row) for row in inputs]
-        for batch in batches(lengths, settings.batch_tokens, settings.beam, on_gpu):
-            source_BS, lengths_B = padded([inputs[i] for i in batch], _CPU)
-            for i, hypotheses in zip(batch, search(source_BS, lengths_B), strict=True):
+        for batch in batches(lengths, lambda longest: self.engine.fitting(longest, settings)):
+            for i, hypotheses in zip(batch, search([inputs[i] for i in batch]), strict=True):
                 found[i] = hypotheses
+        return self._hypotheses(found)
+
+    def translations(
+        self, texts: Sequence[str], found: Sequence[list[Found]], settings: SearchSettings
+    ) -> list[Translation]:
+        """What another search found for each text as a whole, put into words."""
+        whole = _Part(0, 0, [])
+        return [
+            self._translation(text, [(whole, hypotheses)], settings)
+            for text, hypotheses in zip(texts, self._hypotheses(found), strict=True)
+        ]
+
+    def _hypotheses(self, found: Sequence[list[Found]]) -> list[list[Hypothesis]]:
         texts = iter(self.vocabulary.decode([item.ids for row in found for item in row]))
         return [[self._hypothesis(item, next(texts)) for item in row] for row in found]
 
@@ -100,13 +120,12 @@ class Decoder:
             mended(text), tokens, found.ids, found.score, found.log_probability, found.alignment
         )
 
-    def _search_for(self, target: str, settings: SearchSettings) -> BeamSearch:
+    def _search_for(self, target: str, settings: SearchSettings) -> Search:
         restricted = target if settings.vocabulary == "target" else None
         # What only concerns batches does not ask for another search, with graphs of its own.
         key = (replace(settings, batch_tokens=1, window=1, pivot_nbest=1), restricted)
         if key not in self._searches:
-            forbidden_F = torch.tensor(self.forbidden(restricted), device=self.device)
-            self._searches[key] = BeamSearch(self.model, settings, forbidden_F)
+            self._searches[key] = self.engine.search(settings, self.forbidden(restricted))
         return self._searches[key]
 
     def forbidden(self, language: str | None) -> list[int]:

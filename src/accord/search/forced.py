@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from accord.corpus.vocabulary import PAD
 from accord.model.protocol import Seq2Seq
-from accord.search.rows import padded
+from accord.search.tensors import padded
 
 _LOGITS = 1024  # positions whose logits are held at once
 

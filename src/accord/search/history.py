@@ -1,13 +1,9 @@
 """What the steps of a search chose, and from it the translations, traced back from their ends."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
-
-from accord.search.step import Record
 
 Choices = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
@@ -37,10 +33,13 @@ class History:
         self._choices: list[Choices] = []
         self._ends: list[Floats] = []
 
-    def add(self, sentences_B: Ints, records: Sequence[Record]) -> None:
-        """Note what some steps did with the given sentences; all others stood still."""
-        steps_T3BK = torch.stack([record.choices_3BK for record in records]).cpu().numpy()
-        ends_TBK = torch.stack([record.ends_BK for record in records]).cpu().double().numpy()
+    def add(self, sentences_B: Ints, steps_T3BK: Choices, ends_TBK: Floats) -> None:
+        """Note what some steps did with the given sentences; all others stood still.
+
+        `steps_T3BK` are the token and the former place of every hypothesis, and the source position
+        that each former hypothesis attended to. `ends_TBK` is log P of each former hypothesis that
+        ends here, -inf for one that does not.
+        """
         if len(sentences_B) < self._sentences:
             steps, _, beam = ends_TBK.shape
             choices = np.zeros((steps, 3, self._sentences, beam), dtype=np.int32)

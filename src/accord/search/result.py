@@ -69,11 +69,21 @@ NOTHING = Hypothesis("", (), (), 0.0, 0.0, ())
 
 
 @dataclass(frozen=True)
+class Reading:
+    """What one member of an ensemble read: the text or, by `via`, its translation into a pivot."""
+
+    text: str
+    weight: float
+    via: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Translation:
     """All that was found for one text, the best first.
 
     `via` are the languages passed through; `pivot` is the translation into the last of them,
-    whose first hypothesis is the one that led to the best translation.
+    whose first hypothesis is the one that led to the best translation. `ensemble` is what was read
+    together; nothing where the first member alone had to translate the text.
     """
 
     source: str
@@ -81,6 +91,7 @@ class Translation:
     via: tuple[str, ...] = ()
     pivot: "Translation | None" = None
     warnings: tuple[str, ...] = ()
+    ensemble: tuple[Reading, ...] = ()
 
     @property
     def text(self) -> str:

@@ -1,13 +1,13 @@
-"""Texts as rows of ids that an encoder reads."""
+"""Texts as rows of ids that an encoder reads, whatever computes with them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
 from accord.corpus.vocabulary import EOS, PAD, Vocabulary
-from accord.search.stepping import graph_width
+
+Ints = npt.NDArray[np.int64]
 
 _HYPOTHESES_ON_CPU = 1024  # at once; more are no faster and take much memory
 
@@ -18,32 +18,36 @@ def source_rows(vocabulary: Vocabulary, texts: Sequence[str], target: str) -> li
     return [[tag, *row, EOS] for row in vocabulary.encode(texts)]
 
 
-def padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Rows of ids as one tensor [B, S], and their lengths."""
-    lengths = [len(row) for row in rows]
-    source_BS = np.full((len(rows), max(lengths)), PAD, dtype=np.int64)
+def padded_array(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Rows of ids as one array [B, S], and their lengths."""
+    lengths_B = np.array([len(row) for row in rows], dtype=np.int64)
+    source_BS = np.full((len(rows), lengths_B.max()), PAD, dtype=np.int64)
     for places_S, row in zip(source_BS, rows, strict=True):
         places_S[: len(row)] = row
-    return torch.from_numpy(source_BS).to(device), torch.tensor(lengths, device=device)
+    return source_BS, lengths_B
 
 
-def batches(
-    lengths: Sequence[int], batch_tokens: int, beam: int, on_gpu: bool
-) -> Iterator[list[int]]:
+def most_tokens(source_length: int) -> int:
+    """The length of the longest translation, 2 n + 50; a source has tag and end besides its n."""
+    return 2 * max(0, source_length - 2) + 50
+
+
+def batches(lengths: Sequence[int], fitting: Callable[[int], int]) -> Iterator[list[int]]:
     """Which rows to search together: rows of like length, the longest first.
 
-    On a GPU the size is a power of two, which is what graphs are recorded for.
+    `fitting` says how many rows of a given length may be searched at once.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     start = 0
     while start < len(order):
-        longest = lengths[order[start]]
-        if on_gpu:
-            rows = 1 << (max(1, batch_tokens // graph_width(longest)).bit_length() - 1)
-        else:
-            rows = max(1, min(batch_tokens // longest, _HYPOTHESES_ON_CPU // beam))
+        rows = fitting(lengths[order[start]])
         yield order[start : start + rows]
         start += rows
+
+
+def fitting_on_cpu(longest: int, batch_tokens: int, beam: int) -> int:
+    """How many rows of at most this length a CPU should search at once."""
+    return max(1, min(batch_tokens // longest, _HYPOTHESES_ON_CPU // beam))
 
 
 def windows(ids: Sequence[int], pieces: Sequence[str], longest: int) -> list[tuple[int, int]]:

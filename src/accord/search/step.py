@@ -2,8 +2,13 @@
 
 B sentences with K hypotheses each make R = B K rows. Nothing here depends on a value on the host,
 so that the very same function can run step by step or be recorded as a CUDA graph.
+
+An ensemble reads M sources of every sentence. The model then has M R rows, those of the first
+source before those of the second; hypotheses are one for all of them, and follow the mean of what
+the M rows say.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +16,7 @@ from torch import Tensor
 
 from accord.corpus.vocabulary import EOS, PAD
 from accord.model.protocol import Memory, Seq2Seq, State, TensorMap, compute_dtype
+from accord.search.rows import most_tokens
 
 _NEVER = float("-inf")
 
@@ -29,11 +35,16 @@ class Rules:
     alpha: float
     no_repeat_ngram: int
     forbidden_F: Tensor
+    weights: tuple[float, ...] = (1.0,)
+    """Of the sources of a sentence, one or several; their sum is 1."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """The sentences to translate, and how many tokens each translation may have at most."""
+    """The sentences to translate, and how many tokens each translation may have at most.
+
+    The memory holds the first source of all sentences, then the second of all, and so on.
+    """
 
     memory: Memory
     limits_B: Tensor
@@ -45,6 +56,11 @@ class Task:
     def repeat(self, times: int) -> "Task":
         """The task with `times` rows of memory a sentence."""
         return Task(self.memory.repeat(times), self.limits_B) if times > 1 else self
+
+    def select(self, sentences_N: Tensor) -> "Task":
+        """The given sentences, in that order."""
+        rows_N = _of_all_sources(sentences_N, len(self.limits_B), self.memory.rows)
+        return Task(self.memory.select(rows_N), self.limits_B[sentences_N])
 
 
 @dataclass(frozen=True)
@@ -80,7 +96,7 @@ class Beam:
         beam = self.log_p_BK.shape[1]
         rows_R = (sentences_N.unsqueeze(1) * beam + _slots(beam, sentences_N.device)).flatten()
         return Beam(
-            self.state.select(rows_R),
+            _selected(self.state, rows_R, len(self.token_R)),
             self.token_R[rows_R],
             self.history_RT[rows_R],
             self.log_p_BK[sentences_N],
@@ -125,15 +141,9 @@ def start(model: Seq2Seq, rules: Rules, task: Task, done_B: Tensor) -> Beam:
     )
 
 
-def most_tokens(source_length: int) -> int:
-    """The length of the longest translation, 2 n + 50; a source has tag and end besides its n."""
-    return 2 * max(0, source_length - 2) + 50
-
-
 def advance(model: Seq2Seq, rules: Rules, task: Task, beam: Beam) -> tuple[Beam, Record]:
     """All hypotheses one token further; `task` has a row of memory for each of them."""
-    hidden_RD, state = model.step(task.memory, beam.state, model.embed_target(beam.token_R))
-    log_p_RV = torch.log_softmax(_logits(model, hidden_RD), dim=1)
+    log_p_RV, state = _read(model, rules, task.memory, beam)
     end_BK = beam.log_p_BK + log_p_RV[:, EOS].view_as(beam.log_p_BK)
     log_p_RV.index_fill_(1, rules.forbidden_F, _NEVER)
     if rules.no_repeat_ngram:
@@ -151,7 +161,7 @@ def advance(model: Seq2Seq, rules: Rules, task: Task, beam: Beam) -> tuple[Beam,
     bound_B = log_p_BK[:, 0] / length_penalty(task.limits_B + 1, rules.alpha)
     chosen_R = _rows(parent_BK)
     after = Beam(
-        state.select(chosen_R) if rules.beam > 1 else state,
+        _selected(state, chosen_R, len(chosen_R)) if rules.beam > 1 else state,
         token_BK.flatten(),
         _written(beam, chosen_R, token_BK),
         log_p_BK,
@@ -159,8 +169,32 @@ def advance(model: Seq2Seq, rules: Rules, task: Task, beam: Beam) -> tuple[Beam,
         beam.done_B | full_B | (best_BN[:, -1] >= bound_B),
         beam.step + 1,
     )
-    seen_BK = state.attention_BS.argmax(dim=1).view_as(token_BK)
+    seen_BK = state.attention_BS[: len(chosen_R)].argmax(dim=1).view_as(token_BK)
     return after, Record(torch.stack([token_BK, parent_BK, seen_BK]).int(), end_BK)
+
+
+def _read(model: Seq2Seq, rules: Rules, memory: Memory, beam: Beam) -> tuple[Tensor, State]:
+    """log P of all next tokens [R, V], the mean over the sources, and the state of all rows."""
+    input_RD = model.embed_target(beam.token_R)
+    if len(rules.weights) > 1:
+        input_RD = input_RD.repeat(len(rules.weights), 1)
+    hidden_RD, state = model.step(memory, beam.state, input_RD)
+    return _mixed(torch.log_softmax(_logits(model, hidden_RD), dim=1), rules.weights), state
+
+
+def _mixed(log_p_NV: Tensor, weights: Sequence[float]) -> Tensor:
+    """The weighted mean of what the sources say, as it is: its exponentials sum to less than 1.
+
+    So a translation's log P is the same mean over its log P given each source: a product of
+    experts over whole translations, whose normaliser is one number a sentence and ranks nothing.
+    """
+    if len(weights) == 1:
+        return log_p_NV
+    mean_RV, *others = log_p_NV.chunk(len(weights))
+    mean_RV = mean_RV * weights[0]
+    for log_p_RV, weight in zip(others, weights[1:], strict=True):
+        mean_RV.add_(log_p_RV, alpha=weight)
+    return mean_RV
 
 
 def _logits(model: Seq2Seq, hidden_RD: Tensor) -> Tensor:
@@ -218,6 +252,19 @@ def _rows(parent_BK: Tensor) -> Tensor:
     rows, beam = parent_BK.shape
     first_B1 = torch.arange(rows, device=parent_BK.device).unsqueeze(1) * beam
     return (first_B1 + parent_BK).flatten()
+
+
+def _selected(state: State, rows_N: Tensor, each: int) -> State:
+    """The state of the given hypotheses for every source; there are `each` hypotheses."""
+    return state.select(_of_all_sources(rows_N, each, len(state.feed_BD)))
+
+
+def _of_all_sources(rows_N: Tensor, each: int, rows: int) -> Tensor:
+    """The same rows of every source; there are `each` of one source, `rows` in all."""
+    if rows == each:
+        return rows_N
+    starts_M1 = torch.arange(0, rows, each, device=rows_N.device).unsqueeze(1)
+    return (starts_M1 + rows_N).flatten()
 
 
 def _slots(beam: int, device: torch.device) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from accord.model.protocol import TensorMap
+from accord.model.recording import Recorder
 from accord.search.step import Beam, Record, Task
 
 Advance = Callable[[Task, Beam], tuple[Beam, Record]]
@@ -65,26 +66,17 @@ class FixedStepper:
 
 
 class CudaRecorder:
-    """Records functions as CUDA graphs; they must not look at the device."""
+    """Records steps with the precision in force."""
 
     def __init__(self) -> None:
-        self._pool = torch.cuda.graph_pool_handle()
+        self._recorder = Recorder()
 
     def __call__(self, function: Callable[[], None]) -> Callable[[], object]:
         """A function without inputs as one that launches all it does at once."""
         dtype, enabled = torch.get_autocast_dtype("cuda"), torch.is_autocast_enabled("cuda")
         # A graph cannot use autocast's cache of cast weights, which would not be part of it.
         with torch.autocast("cuda", dtype, enabled=enabled, cache_enabled=False):
-            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
-                function()  # libraries set up their work space, which cannot be recorded
-            torch.cuda.current_stream().wait_stream(stream)
-            graph = torch.cuda.CUDAGraph()
-            # Other threads may talk to the device meanwhile, such as one that prepares batches.
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-                function()
-        return graph.replay
+            return self._recorder(function)
 
 
 class FixedShapes:

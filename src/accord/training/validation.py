@@ -1,8 +1,9 @@
 """How good the model is on the dev set: cross-entropy, BLEU and exact matches, per direction."""
 
+import functools
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,15 @@ import torch
 from accord.config import Experiment, ValidationSettings
 from accord.corpus.store import Store
 from accord.corpus.vocabulary import EOS, Vocabulary
+from accord.errors import AccordError
 from accord.graph import Direction
 from accord.model.protocol import Seq2Seq
 from accord.scoring import bleu, exact_match
 from accord.search.decoding import Decoder
+from accord.search.engine import TorchEngine
 from accord.search.forced import cross_entropies
 from accord.search.rows import source_rows
+from accord.training.anchors import agreement, anchors
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,18 @@ class Scores:
     bleu: float | None
     exact: float | None
     agreement: float | None = None
-    """Without references: BLEU between the translations of parallel sentences into a third
-    language, either way round, over the pairs with a zero-shot side."""
+    """Without references: BLEU between zero-shot translations and those of the same sentences from
+    a language with data, either way round."""
+
+    def quality(self, metric: str) -> float:
+        """What the best checkpoint is chosen by; higher is better.
+
+        Agreement counts together with supervised BLEU, as their geometric mean: a model that says
+        the same whatever it reads agrees with itself, but translates nothing.
+        """
+        if metric == "agreement" and self.agreement is not None and self.bleu is not None:
+            return math.sqrt(self.agreement * self.bleu)
+        return self.bleu if metric == "bleu" and self.bleu is not None else -self.cross_entropy
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for metrics.jsonl."""
@@ -66,6 +80,25 @@ class Validator:
             if sources:
                 kind = "supervised" if graph.is_supervised(*direction) else "zero-shot"
                 self.sets.append((direction, kind, sources, references))
+        by_agreement = self.settings.metric == "agreement"
+        self.anchors = (
+            anchors(store.held_out, graph, self.settings.sentences)
+            if everything or by_agreement
+            else []
+        )
+        if by_agreement:
+            self._check_agreement()
+
+    def _check_agreement(self) -> None:
+        """Say it now rather than at the first validation, if there is nothing to choose by."""
+        if self.anchors and any(kind == "supervised" for _, kind, _, _ in self.sets):
+            return
+        raise AccordError(
+            "no dev sentences to measure agreement on: it takes a dev set of a pair with training "
+            "data, and a third language that only one of the two has data into",
+            where="training.validation.metric",
+            fix="add such a dev set and prepare again, or choose by cross_entropy or bleu",
+        )
 
     def __call__(self, model: Seq2Seq) -> Scores:
         """The scores; the model is back in training mode afterwards."""
@@ -73,15 +106,17 @@ class Validator:
         try:
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
                 # One for all directions: on a GPU it records its steps, which takes a while.
-                decoder = Decoder(model, self.vocabulary, self.device)
-                found, said = {}, []
+                decoder = Decoder(TorchEngine(model, self.device), self.vocabulary)
+                # On a multi-parallel set the directions and agreement need the same translations.
+                greedy = functools.cache(decoder.greedy)
+                found = {}
                 for direction, kind, sources, references in self.sets:
-                    chosen = sources[: self.settings.sentences]
-                    hypotheses = decoder.greedy(chosen, direction.target)
+                    chosen = tuple(sources[: self.settings.sentences])
+                    hypotheses = greedy(chosen, direction.target)
                     found[str(direction)] = self._direction(
                         model, direction, kind, sources, references, hypotheses
                     )
-                    said.append((direction, kind, references, hypotheses))
+                agreed = agreement(self.anchors, greedy)
         finally:
             model.train()
         counted = [
@@ -91,12 +126,17 @@ class Validator:
         ]
         return Scores(
             found,
-            f"{self.settings.metric} over {self.settings.directions} directions",
+            self._chosen_by(),
             float(np.mean([scores.cross_entropy for scores in counted])),
             _mean([scores.bleu for scores in counted]),
             _mean([scores.exact for scores in counted]),
-            agreement_bleu(said),
+            agreed,
         )
+
+    def _chosen_by(self) -> str:
+        if self.settings.metric == "agreement":
+            return "agreement of zero-shot directions and BLEU of supervised ones"
+        return f"{self.settings.metric} over {self.settings.directions} directions"
 
     def _direction(
         self,
@@ -119,21 +159,6 @@ class Validator:
             bleu(hypotheses, references, direction.target),
             exact_match(hypotheses, references),
         )
-
-
-Said = tuple[Direction, str, list[str], list[str]]
-
-
-def agreement_bleu(said: Sequence[Said]) -> float | None:
-    """How far translations into the same language agree, of directions with the same references
-    (that is, of parallel sources), at least one of them zero-shot; None where there are none."""
-    found = []
-    for one, other in combinations(said, 2):
-        parallel = one[0].target == other[0].target and one[2] == other[2]
-        if parallel and "zero-shot" in (one[1], other[1]) and one[3]:
-            language = one[0].target
-            found += [bleu(one[3], other[3], language), bleu(other[3], one[3], language)]
-    return _mean(found)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -1,0 +1,144 @@
+"""A run directory loaded into PyTorch: what computes behind a `Translator`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+
+from accord.corpus.vocabulary import EOS, Vocabulary
+from accord.errors import AccordError
+from accord.graph import TranslationGraph
+from accord.model.protocol import Seq2Seq
+from accord.search.decoding import Decoder, TokenCounts, mended
+from accord.search.engine import TorchEngine
+from accord.search.ensemble import EnsembleDecoder
+from accord.search.forced import cross_entropies
+from accord.search.result import SearchSettings, Translation
+from accord.search.rows import source_rows
+from accord.training.checkpoint import Checkpoint, open_checkpoint
+from accord.training.run import RunDirectory
+from accord.training.setup import build_model, use_threads
+
+Precision = Literal["auto", "fp32", "bf16"]
+
+
+class TrainedModel:
+    """A model on a device, in evaluation mode, with its vocabulary and graph.
+
+    With `bf16` its products are computed in bfloat16: several times faster on a GPU, and scores
+    differ in the third digit. Softmax and scores are always at least fp32.
+    """
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        vocabulary: Vocabulary,
+        graph: TranslationGraph,
+        *,
+        device: torch.device,
+        bf16: bool = False,
+        token_counts: TokenCounts | None = None,
+    ) -> None:
+        self.model = model.eval().to(device)
+        self.graph = graph
+        self.device = device
+        self.bf16 = bf16
+        engine = TorchEngine(self.model, device, bf16=bf16)
+        self.decoder = Decoder(engine, vocabulary, token_counts)
+        self._ensembles = EnsembleDecoder(self.decoder, engine)
+
+    @staticmethod
+    def load(
+        run: Path,
+        *,
+        checkpoint: str = "best",
+        device: str | None = None,
+        threads: int | None = None,
+        precision: Precision = "auto",
+    ) -> "TrainedModel":
+        """The model of a run directory; the choices are those of `Translator`."""
+        directory = RunDirectory(run)
+        experiment, vocabulary = directory.experiment(), directory.vocabulary()
+        chosen = find_checkpoint(directory, checkpoint)
+        if precision not in get_args(Precision):
+            raise AccordError(
+                f"there is no precision {precision!r}", fix=f"use {', '.join(get_args(Precision))}"
+            )
+        place = pick_device(device)
+        use_threads(threads)
+        model = build_model(experiment, len(vocabulary))
+        chosen.load_model(model)
+        return TrainedModel(
+            model,
+            vocabulary,
+            experiment.graph,
+            device=place,
+            bf16=precision == "bf16" or (precision == "auto" and place.type == "cuda"),
+            token_counts=directory.token_counts,
+        )
+
+    def translate_together(
+        self,
+        sources: Sequence[Sequence[str]],
+        to: str,
+        weights: Sequence[float],
+        settings: SearchSettings,
+    ) -> list[Translation]:
+        """One translation of all texts of a line; `sources[m][i]` is the m-th text of line i."""
+        return self._ensembles.translate(sources, to, weights, settings)
+
+    def cross_entropy(
+        self, sources: Sequence[str], references: Sequence[str], to: str
+    ) -> list[tuple[float, int]]:
+        """-log P of each reference in nats, and its number of tokens; both include its end."""
+        vocabulary = self.decoder.vocabulary
+        inputs = source_rows(vocabulary, [mended(text) for text in sources], to)
+        rows = vocabulary.encode([mended(text) for text in references])
+        outputs = [[*row, EOS] for row in rows]
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            found = cross_entropies(self.model, inputs, outputs, device=self.device)
+        return [(nll, len(row)) for nll, row in zip(found, outputs, strict=True)]
+
+
+def find_checkpoint(run: RunDirectory, name: str) -> Checkpoint:
+    """The checkpoint that is called best, last, average, or by its step."""
+    checkpoints = run.checkpoints
+    if name in ("best", "last"):
+        newest, _ = checkpoints.newest()
+        if newest is None:
+            raise AccordError(
+                "the run has no checkpoint yet",
+                where=str(run.path),
+                fix="run `accord train` until it has saved one",
+            )
+        best = newest.state.get("best_step")
+        if name == "last" or best is None or best == newest.step:
+            return newest
+        name = f"step-{best:08d}"
+    path = checkpoints.directory / name
+    if not path.is_dir():
+        average = f"make it with `accord average {run.path}`" if name == "average" else ""
+        known = ", ".join(path.name for path in checkpoints.paths()) or "none"
+        raise AccordError(
+            f"the run has no checkpoint '{name}'",
+            where=str(run.path),
+            fix=average or f"take best, last, average or one of those there are: {known}",
+        )
+    return open_checkpoint(path)
+
+
+def pick_device(name: str | None) -> torch.device:
+    """The device of that name, by default a GPU where there is one."""
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise AccordError(
+            f"cannot compute on '{name}': {str(error).splitlines()[0]}", fix="take cpu or cuda"
+        ) from None
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)  # graphs are recorded on the current device
+    return device
