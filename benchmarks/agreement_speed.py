@@ -36,14 +36,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("store", type=Path)
     parser.add_argument("--tokens", type=int, default=24_000)
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--units", type=int, default=512)
     parser.add_argument("--feeding", action="store_true")
-    parser.add_argument("--decodings", nargs="+", default=["hard", "continuous"])
+    parser.add_argument(
+        "--decodings",
+        nargs="+",
+        default=["hard", "hard:2", "hard:3", "continuous", "continuous:4"],
+        help="kinds of decoding, with :n computed in every n-th update only",
+    )
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     store = Store(options.store)
-    rows = [measure(store, decoding, options) for decoding in (None, *options.decodings)]
+    rows = [measure(store, kind, options) for kind in (None, *options.decodings)]
     for row in rows:
         row["ratio"] = row["ms"] / rows[0]["ms"]
     print(where())
@@ -53,12 +58,14 @@ def main() -> None:
         (options.write / "agreement_speed.json").write_text(json.dumps(rows, indent=1))
 
 
-def measure(store: Store, decoding: Any, options: argparse.Namespace) -> dict[str, Any]:
+def measure(store: Store, kind: str | None, options: argparse.Namespace) -> dict[str, Any]:
     torch.manual_seed(1)
+    decoding: Any = (kind or "").partition(":")[0]
+    every = int((kind or "").partition(":")[2] or 1)
     model = GNMT(len(store.vocabulary), options.units, input_feeding=options.feeding).to(DEVICE)
     directions = frozenset(Direction(*d) for c in store.corpora for d in c.directions)
     agreeing = None
-    if decoding is not None:
+    if decoding:
         agreeing = Agreeing(
             AgreementConfig(decoding=decoding, start=0),
             TranslationGraph(store.languages, directions),
@@ -86,11 +93,11 @@ def measure(store: Store, decoding: Any, options: argparse.Namespace) -> dict[st
     )
     shapes = stream.largest_shapes()
     ready = []
-    for (position, batch), _ in zip(stream, range(options.steps), strict=False):
+    for (position, batch), number in zip(stream, range(options.steps), strict=False):
         shape = fitting_shape(batch, shapes) if on_gpu else None
         pairs = TensorBatch.of_shape(batch, *shape) if shape else TensorBatch.from_numpy(batch)
         inputs = None
-        if agreeing is not None:
+        if agreeing is not None and number % every == 0:
             inputs = agreeing.inputs(batch, agreeing.draw(batch, position), shape)
         ready.append((MicroBatch(pairs, inputs), batch))
     if on_gpu:
@@ -99,11 +106,14 @@ def measure(store: Store, decoding: Any, options: argparse.Namespace) -> dict[st
     for timed in (False, True):
         for micro, batch in ready:
             start = now()
-            updater.update([micro], batch.update_target_tokens, batch.update_rows, (0.01, 0.0))
+            updater.update(
+                [micro], batch.update_target_tokens, batch.update_rows, (0.01 * every, 0.0)
+            )
             if timed:
                 times.append(1000 * (now() - start))
     return {
         "decoding": decoding or "none (Basic)",
+        "every": every,
         "input_feeding": options.feeding,
         "ms": statistics.mean(times),
         "target_tokens": statistics.mean(batch.target_tokens for _, batch in ready),

@@ -226,8 +226,9 @@ class AgreementConfig(Section):
     decoding: Literal["continuous", "straight-through", "hard", "sampled"] = "continuous"
     """How the third-language translation is made: mixtures of embeddings (the paper), tokens with
     the mixture's gradient, or tokens without gradient, which only teach the other side."""
-    measure: Literal["cross-entropy", "kl"] = "cross-entropy"
-    """kl takes the translation's own entropy off, so that nothing makes it sharper."""
+    measure: Literal["cross-entropy", "kl"] = "kl"
+    """cross-entropy is the paper's. kl takes the translation's own entropy off, so that nothing
+    makes it sharper than the other side finds right."""
     normalize: Literal["sum", "token"] = "sum"
     """Over the tokens of a translation: sum (the scale of the paper's 0.01) or mean."""
     max_length: Annotated[Whole, Field(ge=1)] = 40
@@ -238,8 +239,97 @@ class AgreementConfig(Section):
     """Of the softmax that makes the translation."""
     dropout: bool = True
     """Dropout while making the translation; scoring it has none."""
+    feedback_gradient: bool = False
+    """Let gradients flow on through the mixtures that were fed back, as in the paper; they often
+    explode there."""
+    gradient_limit: Annotated[Real, Field(gt=0)] | None = 1.0
+    """Longest gradient of agreement, in lengths of the likelihood's; null sets no limit."""
+    every: Annotated[Whole, Field(ge=1)] = 1
+    """Compute agreement in every n-th update only, where it counts n times as much."""
+    fraction: Annotated[Real, Field(gt=0, le=1)] = 1.0
+    """The part of each batch that agreement is computed on, where it counts so much more."""
     encoder_weight: Annotated[Real, Field(ge=0)] = 0.0
     """Weight of the agreement of pooled encodings (cosine); 0 leaves it out."""
+
+
+class CompleteTeacher(Section):
+    """The model that translates training sentences into third languages."""
+
+    kind: Literal["frozen", "ema", "rounds"] = "frozen"
+    """frozen: one set of weights for good. ema: a running average of the model in training. rounds:
+    the model in training as it stands when a round is asked for, if the guard lets it pass."""
+    run: FilePath | None = None
+    """For frozen: the run whose best checkpoint teaches; by default the model in training, as it is
+    when the pool begins."""
+    decay: Annotated[Real, Field(ge=0, lt=1)] = 0.999
+    """For ema: how much of the average is kept in an update."""
+    vote: Annotated[Real, Field(ge=0, le=1)] = 0.0
+    """Weight of what the other sentence of the pair says in the choice of each token: translations
+    then come from both sentences. 0 reads only the one whose direction has data."""
+    guard: bool = True
+    """For rounds: weights teach only if they translate the dev set about as well as before."""
+    tolerance: Annotated[Real, Field(ge=0)] = 0.5
+    """For the guard: BLEU that new weights may fall behind the best accepted ones."""
+
+
+class CompleteSearch(Section):
+    """How the teacher searches."""
+
+    beam: Annotated[Whole, Field(ge=1)] = 1
+    """Hypotheses kept at every step; 1 is greedy search."""
+    nbest: Annotated[Whole, Field(ge=1)] = 1
+    """Translations of a sentence to choose from, at most `beam`."""
+    vocabulary: Literal["all", "target"] = "all"
+    """target: only subwords that the language has in the training text."""
+    batch_tokens: Annotated[Whole, Field(ge=16)] = 65_536
+    """Source subwords, padding included, that are translated at once."""
+
+
+class CompleteFilters(Section):
+    """Which translations are dropped. Each drop is counted."""
+
+    length_ratio: tuple[Annotated[Real, Field(ge=0)], Annotated[Real, Field(gt=0)]] = (0.6, 1.5)
+    """Least and greatest length of a translation, over that of the sentence it was made from times
+    what is usual in the training text of the two languages. In subwords, ends counted."""
+    distinct_bigrams: Annotated[Real, Field(ge=0, le=1)] = 0.8
+    """Least share of different pairs of neighbouring subwords: fewer are repetition."""
+    language: bool = False
+    """Drop translations that are in another of the languages (py3langid); slow."""
+    round_trip: Annotated[Real, Field(le=0)] | None = None
+    """Least log-probability a subword (nats) of the sentence given its translation, by the teacher;
+    costs a scoring pass."""
+
+
+class CompleteConfig(Section):
+    """Synthetic pairs for directions without data: a teacher translates one side of training pairs
+    into third languages; with the other side these make new pairs."""
+
+    weight: Annotated[Real, Field(ge=0)] = 0.5
+    """How much the mean loss of synthetic tokens counts beside that of gold ones; 0: not at all."""
+    start: Annotated[Whole, Field(ge=0)] = 0
+    """The last step without it: the teacher must have learnt to translate."""
+    share: Annotated[Real, Field(gt=0)] = 0.5
+    """Synthetic target tokens computed for every gold one, about. More costs more and steadies the
+    gradient, but changes nothing in what is optimised."""
+    parts: Annotated[
+        tuple[Literal["distillation", "back-translation", "latent"], ...], Field(min_length=1)
+    ] = ("distillation", "back-translation")
+    """What a translation z of one side is used for. distillation: the other side into z.
+    back-translation: z into the other side, which is gold. latent: two translations of one side
+    into each other."""
+    pairs: Annotated[Whole, Field(ge=1)] = 50_000
+    """Training pairs translated in one round."""
+    uses: Annotated[Whole, Field(ge=1)] = 1
+    """How often each synthetic example is used before the next round takes its place."""
+    teacher: CompleteTeacher = CompleteTeacher()
+    """Who translates."""
+    search: CompleteSearch = CompleteSearch()
+    """How it searches."""
+    filters: CompleteFilters = CompleteFilters()
+    """Which translations are dropped."""
+    select: Literal["first", "agreement"] = "first"
+    """Which of `search.nbest` translations is used: the likeliest given one side, or the likeliest
+    given both, a subword."""
 
 
 class ObjectiveSettings(Section):
@@ -247,6 +337,8 @@ class ObjectiveSettings(Section):
 
     agreement: AgreementConfig | None = None
     """Agreement-based training; without it the model is the Basic one."""
+    complete: CompleteConfig | None = None
+    """Synthetic pairs for directions without data."""
 
 
 class ValidationSettings(Section):
@@ -260,8 +352,10 @@ class ValidationSettings(Section):
     """Which directions count. With all, references of zero-shot directions choose the model."""
     watch: Literal["supervised", "all"] = "supervised"
     """Which directions are measured and logged; those that do not count choose nothing."""
-    metric: Literal["cross_entropy", "bleu"] = "cross_entropy"
-    """What the best checkpoint is chosen by: the mean over the directions."""
+    metric: Literal["cross_entropy", "bleu", "agreement"] = "cross_entropy"
+    """What the best checkpoint is chosen by: the mean over the directions. agreement: how far
+    zero-shot translations agree with supervised ones, and supervised BLEU; no zero-shot references
+    needed."""
     patience: Annotated[Whole, Field(ge=1)] | None = None
     """Stop after so many validations without a new best."""
 

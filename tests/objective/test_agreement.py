@@ -114,7 +114,7 @@ def test_pairs_with_nothing_to_agree_on_only_count_in_the_mean() -> None:
     torch.testing.assert_close(two_grads, one_grads)
     found = dials(two.sums_K.tolist(), sentences=2)
     assert found["agreement_pairs"] == 0.5
-    assert found["agreement_loss"] == pytest.approx(one.loss.item() / 2)
+    assert found["agreement_loss"] == pytest.approx(one.loss.item())
 
 
 def test_an_empty_share_adds_nothing() -> None:
@@ -201,8 +201,24 @@ def test_dials_say_what_the_translations_were_like() -> None:
         "agreement_entropy": pytest.approx(entropy / tokens),
         "agreement_length_ratio": pytest.approx(tokens / sentences),
         "agreement_ended": pytest.approx(ended / 8),
+        "agreement_right_language": 0.0,
+        "agreement_gradient_ratio": 0.0,
         "agreement_pairs": 1.0,
     }
+
+
+def test_the_language_of_translations_is_told_from_their_tokens() -> None:
+    inputs = star()
+    always = torch.zeros(len(LANGUAGES), V)
+    for language, share in ((int(inputs.auxiliary_B[0]), 1.0), (EN, 0.0)):
+        likely = always.clone()
+        likely[language] = 1.0
+        only = replace(
+            inputs, auxiliary_B=torch.full_like(inputs.auxiliary_B, int(inputs.auxiliary_B[0]))
+        )
+        terms, _ = run(only, replace(EXACT, unigrams_LV=likely))
+        found = dials(terms.sums_K.tolist(), sentences=len(PAIRS))
+        assert found["agreement_right_language"] == share
 
 
 def test_limits_follow_the_longer_side_of_a_pair() -> None:

@@ -100,17 +100,21 @@ def test_the_gradient_is_that_of_finite_differences(
 class Twin(Seq2Seq):
     """Rows of the first half through one copy of the cells, rows of the second through another.
 
-    Sharing would hide a leak. A flag travels with every row in an additional layer.
+    Sharing would hide a leak. A flag travels with every row in an additional layer. With `halves`
+    the two halves are encoded one after the other.
     """
 
-    def __init__(self, first: GNMT, second: GNMT) -> None:
+    def __init__(self, first: GNMT, second: GNMT, halves: bool = False) -> None:
         super().__init__()
         self.first, self.second = first, second
+        self.halves, self.flags = halves, iter([1.0, 0.0])
         self.target_embedding = second.target_embedding
 
     def encode(self, source_BS: Tensor, lengths_B: Tensor) -> Memory:
         rows = len(lengths_B)
         flag = (torch.arange(rows) < rows // 2).double().unsqueeze(1)
+        if self.halves:
+            flag.fill_(next(self.flags))
         one, other = (copy.encode(source_BS, lengths_B) for copy in (self.first, self.second))
         return self._memory(flag, one, other)
 
@@ -166,7 +170,7 @@ class Twin(Seq2Seq):
 @pytest.mark.parametrize("one_sided", [True, False])
 @pytest.mark.parametrize("decoding", ["continuous", "straight-through", "hard", "sampled"])
 def test_no_gradient_reaches_the_supervised_branch(one_sided: bool, decoding: str) -> None:
-    twin = Twin(make(), make())
+    twin = Twin(make(), make(), halves=one_sided)
     inputs = replace(star(), one_sided=one_sided)
     terms = agreement(twin, inputs, replace(EXACT, decoding=decoding, encodings=True))
     (terms.loss + terms.encoder_loss).backward()
@@ -206,6 +210,8 @@ def test_the_judged_translation_learns_through_its_distributions_and_its_feedbac
     torch.testing.assert_close(judged_part, parts[1][name])
     assert judged_part.norm() > 1e-3
     assert (parts[1][name] - parts[2][name]).norm() > 1e-4
+    _, without = run(inputs, replace(EXACT, feedback_gradient=False))
+    torch.testing.assert_close(without[name] - parts[0][name], parts[2][name])
 
 
 def test_hard_translations_train_the_other_side_only() -> None:

@@ -1,13 +1,20 @@
 """Agreement inside the trainer: off it changes nothing, on it is logged, and runs can branch."""
 
 import json
+import math
+from pathlib import Path
 
 import pytest
 import torch
 from toy_training import Notes, checkpoint, experiment, prepared, weights
 
+from accord.corpus.batches import BatchStream
+from accord.corpus.store import Store
 from accord.errors import AccordError
+from accord.experiment_file import store_directory
 from accord.objective.agreement import degenerate
+from accord.training.agreeing import agreeing_of
+from accord.training.distributed import World
 from accord.training.trainer import train
 
 
@@ -54,6 +61,51 @@ def test_every_decoding_trains_and_is_logged(toy, tmp_path, decoding):
     assert after["agreement_loss"] > 0
     assert 0 < after["agreement_length_ratio"] < 10
     assert 0 <= after["agreement_ended"] <= 1
+
+
+ALONE = World(0, 1, torch.device("cpu"))
+
+
+def agreeing(toy, **keys):
+    chosen = experiment(toy, Path("unused"), objective__agreement=agreement(**keys))
+    store = Store(store_directory(chosen))
+    found = agreeing_of(chosen, store, ALONE)
+    stream = BatchStream(
+        store.corpora, store.languages, store.vocabulary.tags, batch_tokens=200, seed=1
+    )
+    return found, next(iter(stream))
+
+
+def test_every_nth_update_counts_for_those_between(toy):
+    found, _ = agreeing(toy, start=4, every=3, encoder_weight=0.1)
+    weights = [found.weights(step) for step in range(1, 17)]
+    assert [step for step in range(1, 17) if found.is_on(step)] == [5, 8, 11, 14]
+    assert sum(pair[0] for pair in weights) == pytest.approx(12 * 0.3)
+    assert sum(pair[1] for pair in weights) == pytest.approx(12 * 0.1)
+
+
+def test_a_fraction_of_the_rows_counts_for_all(toy):
+    whole, (position, batch) = agreeing(toy)
+    part, _ = agreeing(toy, fraction=0.4)
+    drawn = whole.draw(batch, position)
+    all_rows, some_rows = whole.inputs(batch, drawn), part.inputs(batch, drawn)
+    count = math.ceil(0.4 * batch.rows)
+    assert some_rows.pairs == count < all_rows.pairs
+    assert some_rows.weight_B.sum() == pytest.approx(batch.rows)
+    width = some_rows.sentences_RS.shape[1]
+    both = all_rows.sentences_RS.view(2, batch.rows, -1)[:, :count, :width]
+    assert torch.equal(some_rows.sentences_RS.view(2, count, -1), both)
+
+
+def test_the_share_of_agreement_in_the_gradient_is_logged(toy, tmp_path):
+    for name, weight in (("some", 0.3), ("more", 0.6)):
+        chosen = agreement(weight=weight)
+        train(experiment(toy, tmp_path / name, training__steps=1, objective__agreement=chosen))
+    some, more = (metrics(tmp_path / name)[0] for name in ("some", "more"))
+    assert some["agreement_gradient_ratio"] > 0
+    ratio = more["agreement_gradient_ratio"] / some["agreement_gradient_ratio"]
+    assert ratio == pytest.approx(2, rel=1e-4)
+    assert 0 <= some["agreement_right_language"] <= 1
 
 
 @pytest.mark.parametrize(

@@ -107,3 +107,20 @@ def test_gradients_lie_in_one_buffer_that_stays():
     assert model[1].bias.grad.tolist() == [5.0, 5.0]
     assert flat.flat[-2:].tolist() == [5.0, 5.0]
     assert flat.flat.data_ptr() == place
+
+
+@pytest.mark.parametrize("limit", [None, 0.5, 2.0])
+def test_what_is_set_apart_joins_at_a_limited_length(limit):
+    model = torch.nn.Linear(2, 2, bias=False)
+    gradients = FlatGradients(model, apart=True)
+    gradients.flat.copy_(torch.tensor([3.0, 0, 4, 0]))
+    before = gradients.flat.clone()
+    gradients.flat += torch.tensor([0.0, 6, 0, 0])
+    gradients.flat += torch.tensor([0.0, 0, 0, 8])
+    gradients.set_apart(before)
+    assert model.weight.grad.tolist() == [[3, 0], [4, 0]]
+    assert gradients.join(limit).tolist() == [100, 25]
+    share = {None: 1.0, 0.5: 0.25, 2.0: 1.0}[limit]
+    assert gradients.flat.tolist() == pytest.approx([3, 6 * share, 4, 8 * share])
+    gradients.zero()
+    assert not gradients.buffers.any()

@@ -58,7 +58,13 @@ class Batch:
 
     def part(self, index: int, count: int) -> "Batch":
         """The rows index, index + count, ...: one of `count` parts of equal size."""
-        rows = slice(index, None, count)
+        return self._rows(slice(index, None, count))
+
+    def first(self, count: int) -> "Batch":
+        """The first rows."""
+        return self._rows(slice(count))
+
+    def _rows(self, rows: slice) -> "Batch":
         return replace(
             self,
             source_BS=self.source_BS[rows],

@@ -71,6 +71,16 @@ class Memory:
             _map_layers(self.layers, change),
         )
 
+    def join(self, other: "Memory") -> "Memory":
+        """The rows of both, one below the other."""
+        pairs = zip(self.layers, other.layers, strict=True)
+        return Memory(
+            torch.cat([self.keys_BSD, other.keys_BSD]),
+            torch.cat([self.values_BSD, other.values_BSD]),
+            torch.cat([self.mask_BS, other.mask_BS]),
+            tuple((torch.cat([a, c]), torch.cat([b, d])) for (a, b), (c, d) in pairs),
+        )
+
     def select(self, rows_N: Tensor) -> "Memory":
         """The given rows, in that order; a row may be taken more than once."""
         return self.map(lambda tensor: tensor.index_select(0, rows_N))

@@ -12,8 +12,9 @@ of protected rows are stopped one by one. Which of the two it is follows from th
 so shapes stay fixed, as CUDA graphs want.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -34,9 +35,13 @@ SUMS = (
     "tokens",
     "reference_tokens",
     "ended",
+    "right_language",
     "translations",
     "pairs",
+    "gradient_square",
+    "likelihood_gradient_square",
 )
+_READING = SUMS.index("pairs") - 2  # counted while translations are scored
 
 # Healthy auxiliary translations nearly all end, and are about as long as the sentences they are of.
 _LEAST_ENDED = 0.5
@@ -62,12 +67,24 @@ class AgreementSettings:
     """Of the softmax of translations; scoring is always at 1."""
     dropout: bool = True
     """Dropout while translating; there is none while scoring."""
+    feedback_gradient: bool = True
+    """Let gradients flow through the mixtures that were fed back, step before step."""
+    gradient_limit: float | None = None
+    """Longest gradient of agreement, in lengths of that of everything else."""
     translations: bool = True
     """Compute the agreement of translations."""
     encodings: bool = False
     """Compute the agreement of encodings: 1 - cosine of the max-pooled encoder outputs."""
-    chunk: int = 1024
+    chunk: int = 8192
     """Positions whose distributions are in memory at a time."""
+    unigrams_LV: Tensor | None = field(default=None, compare=False, repr=False)
+    """Log-probabilities of tokens in each language's text, to tell the language of translations."""
+
+    def to(self, device: torch.device) -> "AgreementSettings":
+        """The same, with what it holds of tensors on a device."""
+        if self.unigrams_LV is None:
+            return self
+        return replace(self, unigrams_LV=self.unigrams_LV.to(device))
 
     @property
     def soft(self) -> bool:
@@ -89,7 +106,8 @@ class AgreementSettings:
 class AgreementTerms:
     """Sums over the pairs of a batch, not means: divide by all rows of the update.
 
-    `sums_K` holds the sums named in `SUMS`, without gradient.
+    `sums_K` holds the sums named in `SUMS`, without gradient; squares of gradients are not known
+    here and 0.
     """
 
     loss: Tensor
@@ -104,39 +122,60 @@ def agreement(
     zero = model.output_weight.new_zeros((), requires_grad=True)
     if not inputs.pairs:  # one process's share of a small last batch may be empty
         return AgreementTerms(zero, zero, zero.detach().new_zeros(len(SUMS)))
-    memory = model.encode(inputs.sentences_RS, inputs.lengths_R)
-    encoder_loss = encoder_agreement(memory, inputs) if settings.encodings else zero
+    first, second = _encode(model, inputs)
+    encoder_loss = encoder_agreement(first, second, inputs) if settings.encodings else zero
     readings = []
     if settings.translations:
         run = _one_sided if inputs.one_sided else _two_sided
-        readings = run(model, memory, inputs, settings)
+        readings = run(model, first, second, inputs, settings)
     loss = sum((reading.loss for reading in readings), start=zero)
-    counts = sum((reading.counts_K for reading in readings), start=zero.new_zeros(6))
-    pairs = inputs.weight_B.sum().to(counts)
-    ends = torch.stack([loss.detach().to(counts), encoder_loss.detach().to(counts)])
-    return AgreementTerms(loss, encoder_loss, torch.cat([ends, counts, pairs[None]]).detach())
+    counts = sum((reading.counts_K for reading in readings), start=zero.new_zeros(_READING))
+    others = (loss, encoder_loss, inputs.weight_B.sum(), zero, zero)
+    before, between, *after = (value.detach().to(counts)[None] for value in others)
+    return AgreementTerms(loss, encoder_loss, torch.cat([before, between, counts, *after]).detach())
 
 
-def encoder_agreement(memory: Memory, inputs: AgreementInputs) -> Tensor:
+def _encode(model: Seq2Seq, inputs: AgreementInputs) -> tuple[Memory, Memory]:
+    """Both halves. A half that never learns is read without a backward pass."""
+    half = inputs.pairs
+    if not inputs.one_sided:
+        memory = model.encode(inputs.sentences_RS, inputs.lengths_R)
+        return memory.map(lambda tensor: tensor[:half]), memory.map(lambda tensor: tensor[half:])
+    with torch.no_grad():
+        teacher = model.encode(inputs.sentences_RS[:half], inputs.lengths_R[:half])
+    return teacher, model.encode(inputs.sentences_RS[half:], inputs.lengths_R[half:])
+
+
+def encoder_agreement(first: Memory, second: Memory, inputs: AgreementInputs) -> Tensor:
     """The sum of 1 - cosine of both sides' attention keys, max-pooled over real positions."""
-    keys_RSD = memory.keys_BSD.to(torch.promote_types(memory.keys_BSD.dtype, torch.float32))
-    pooled_RD = keys_RSD.masked_fill(~memory.mask_BS.unsqueeze(2), float("-inf")).amax(dim=1)
-    first_BD, second_BD = _stopped(pooled_RD, inputs.live_R).chunk(2)
+    first_BD, second_BD = (
+        _stopped(_pooled(memory), live_B)
+        for memory, live_B in zip((first, second), inputs.live_R.chunk(2), strict=True)
+    )
     cosine_B = functional.cosine_similarity(first_BD, second_BD, dim=1)
     return torch.dot(1 - cosine_B, inputs.weight_B.to(cosine_B))
+
+
+def _pooled(memory: Memory) -> Tensor:
+    keys_BSD = memory.keys_BSD.to(torch.promote_types(memory.keys_BSD.dtype, torch.float32))
+    return keys_BSD.masked_fill(~memory.mask_BS.unsqueeze(2), float("-inf")).amax(dim=1)
 
 
 def dials(sums: Sequence[float], sentences: int) -> dict[str, float]:
     """Readable numbers from sums over some updates and processes, and over their sentences."""
     of = dict(zip(SUMS, sums, strict=True))
-    tokens = max(of["tokens"], 1.0)
+    tokens, pairs = max(of["tokens"], 1.0), max(of["pairs"], 1.0)
     return {
-        "agreement_loss": of["loss"] / sentences,
-        "agreement_encoder_loss": of["encoder_loss"] / sentences,
+        "agreement_loss": of["loss"] / pairs,
+        "agreement_encoder_loss": of["encoder_loss"] / pairs,
         "agreement_per_token": of["cross_entropy"] / tokens,
         "agreement_entropy": of["entropy"] / tokens,
         "agreement_length_ratio": of["tokens"] / max(of["reference_tokens"], 1.0),
         "agreement_ended": of["ended"] / max(of["translations"], 1.0),
+        "agreement_right_language": of["right_language"] / max(of["translations"], 1.0),
+        "agreement_gradient_ratio": math.sqrt(
+            of["gradient_square"] / (of["likelihood_gradient_square"] or 1.0)
+        ),
         "agreement_pairs": of["pairs"] / sentences,
     }
 
@@ -170,12 +209,13 @@ class _Reading:
 
 
 def _one_sided(
-    model: Seq2Seq, memory: Memory, inputs: AgreementInputs, settings: AgreementSettings
+    model: Seq2Seq,
+    teacher: Memory,
+    pupil: Memory,
+    inputs: AgreementInputs,
+    settings: AgreementSettings,
 ) -> list[_Reading]:
     """The first half teaches, without gradient throughout; the second half learns."""
-    half = inputs.pairs
-    teacher = memory.map(lambda tensor: tensor[:half])
-    pupil = memory.map(lambda tensor: tensor[half:])
     pairs = _Pairs(model, inputs, settings)
     with torch.no_grad():
         taught = pairs.translate(teacher)
@@ -190,14 +230,17 @@ def _one_sided(
 
 
 def _two_sided(
-    model: Seq2Seq, memory: Memory, inputs: AgreementInputs, settings: AgreementSettings
+    model: Seq2Seq,
+    first: Memory,
+    second: Memory,
+    inputs: AgreementInputs,
+    settings: AgreementSettings,
 ) -> list[_Reading]:
     """All rows translate and score at once; rows that are not live are stopped one by one."""
     half = inputs.pairs
     pairs = _Pairs(model, inputs, settings, times=2)
-    said = pairs.translate(memory)
-    partner = memory.map(lambda tensor: tensor.roll(half, 0))
-    judged_RTD = pairs.read(partner, said, inputs.live_R)
+    said = pairs.translate(first.join(second))
+    judged_RTD = pairs.read(second.join(first), said, inputs.live_R)
     return [pairs.score(said, judged_RTD, inputs.live_R, inputs.live_R.roll(half, 0))]
 
 
@@ -220,6 +263,7 @@ class _Pairs:
         # The mean length of both sides, the end of sentence counted as it is in translations.
         self.reference_B = (lengths_2B.sum(dim=0) / 2 - 1).repeat(times)
         self.weight_B = inputs.weight_B.repeat(times)
+        self.auxiliary_B = inputs.auxiliary_B.repeat(times)
 
     def translate(self, memory: Memory) -> Translations:
         """Into the auxiliary language that the memory's tags ask for."""
@@ -231,6 +275,7 @@ class _Pairs:
             decoding=self.settings.decoding,
             temperature=self.settings.temperature,
             dropout=self.settings.dropout,
+            feedback_gradient=self.settings.feedback_gradient,
         )
 
     def read(self, memory: Memory, said: Translations, live_B: Tensor | None = None) -> Tensor:
@@ -285,9 +330,18 @@ class _Pairs:
             real_BT.sum(),
             torch.dot(self.reference_B.to(weight_B), weight_B),
             torch.dot(said.ended().to(weight_B), weight_B),
+            torch.dot(self._right_language(said).to(weight_B), weight_B),
             weight_B.sum(),
         ]
         return torch.stack([count.to(found_N).detach() for count in counts])
+
+    def _right_language(self, said: Translations) -> Tensor:
+        """Whether no other language's text has these tokens more often."""
+        if self.settings.unigrams_LV is None:
+            return torch.zeros_like(self.auxiliary_B)
+        log_p_LBT = self.settings.unigrams_LV[:, said.tokens_BT]
+        likely_B = (log_p_LBT * said.real_BT).sum(dim=2).argmax(dim=0)
+        return likely_B == self.auxiliary_B
 
 
 def _stopped(rows: Tensor, live_R: Tensor) -> Tensor:

@@ -22,12 +22,14 @@ class AgreementInputs:
     Gradients flow through the rows marked in `live_R`. If just one side of a pair is live, it
     stands in the second half; `one_sided` promises that this holds for every pair that counts.
     Pairs of weight 0 have nothing to agree on, or only fill up the shape; they read just EOS.
+    `auxiliary_B` numbers the languages that are translated into, as in the translation graph.
     """
 
     sentences_RS: Tensor
     lengths_R: Tensor
     live_R: Tensor
     weight_B: Tensor
+    auxiliary_B: Tensor
     one_sided: bool
 
     @staticmethod
@@ -61,6 +63,7 @@ class AgreementInputs:
             _filled(np.take_along_axis(lengths_2B, order_2B, axis=0), rows, 1).flatten(),
             _filled(np.take_along_axis(live_2B, order_2B, axis=0), rows, False).flatten(),
             _filled(counts_B.astype(np.float32), rows, 0),
+            _filled(np.maximum(auxiliary_B, 0).astype(np.int64), rows, 0),
             languages.one_sided,
         )
 

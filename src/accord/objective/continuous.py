@@ -15,6 +15,7 @@ from torch import Tensor
 from accord.corpus.vocabulary import EOS, PAD
 from accord.model.protocol import Memory, Seq2Seq, compute_dtype
 from accord.objective.linear_cross_entropy import product
+from accord.objective.softmax_rows import choose, mixture_gradient
 
 Decoding = Literal["continuous", "straight-through", "hard", "sampled"]
 Choice = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
@@ -52,9 +53,11 @@ def generate(
     decoding: Decoding = "continuous",
     temperature: float = 1.0,
     dropout: bool = True,
+    feedback_gradient: bool = True,
 ) -> Translations:
     """Translate greedily; row b counts up to `limits_B[b]` tokens, none of which exceeds `steps`.
 
+    Without `feedback_gradient` every step takes what the steps before fed back for a constant.
     Shapes do not depend on what is generated and nothing is read back from a GPU. On a CPU, where
     looking costs nothing, the loop ends when all rows have.
     """
@@ -65,11 +68,17 @@ def generate(
             choose = Mixture(model, temperature, straight=decoding == "straight-through")
         else:
             choose = _Tokens(model, temperature, sampled=decoding == "sampled")
-        return _loop(model, memory, limits_B, steps, choose, dropout)
+        return _loop(model, memory, limits_B, steps, choose, dropout, feedback_gradient)
 
 
 def _loop(
-    model: Seq2Seq, memory: Memory, limits_B: Tensor, steps: int, choose: Choice, dropout: bool
+    model: Seq2Seq,
+    memory: Memory,
+    limits_B: Tensor,
+    steps: int,
+    choose: Choice,
+    dropout: bool,
+    feedback_gradient: bool,
 ) -> Translations:
     state = model.initial_state(memory)
     input_BD = model.output_weight.new_zeros(memory.rows, model.output_weight.shape[1])
@@ -79,6 +88,8 @@ def _loop(
         hidden_BD, state = model.step(memory, state, input_BD, dropout=dropout)
         input_BD, token_B, entropy_B = choose(hidden_BD)
         found.append((hidden_BD, input_BD, token_B, entropy_B, going_B))
+        if not feedback_gradient:
+            input_BD = input_BD.detach()
         going_B = going_B & (token_B != EOS) & (step + 1 < limits_B)
         if not going_B.is_cuda and not bool(going_B.any()):
             break
@@ -94,13 +105,13 @@ class _Tokens:
         self._sampled = sampled
 
     def __call__(self, hidden_BD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        table = self._table
         with torch.autocast(hidden_BD.device.type, enabled=False):
-            log_p_BV = self._table.log_p(hidden_BD)
-        p_BV = log_p_BV.exp()
-        entropy_B = -torch.linalg.vecdot(p_BV, log_p_BV)
-        if self._sampled:  # of exponential clocks with rates p, the first to ring
-            p_BV /= torch.empty_like(p_BV).exponential_()
-        token_B = p_BV.argmax(dim=1)
+            logits_BV = table.logits(hidden_BD)
+            wanted = table.exact if self._sampled else None
+            token_B, entropy_B, _, p_BV = choose(logits_BV, table.temperature, wanted)
+        if p_BV is not None:  # of exponential clocks with rates p, the first to ring
+            token_B = (p_BV / torch.empty_like(p_BV).exponential_()).argmax(dim=1)
         return self._model.embed_target(token_B), token_B, entropy_B
 
 
@@ -146,10 +157,8 @@ class _Table:
     def exact(self) -> torch.dtype:
         return torch.promote_types(self.weight_VD.dtype, torch.float32)
 
-    def log_p(self, hidden_BD: Tensor) -> Tensor:
-        hidden_BD = hidden_BD.to(self.weight_VD.dtype)
-        logits_BV = product(hidden_BD, self.weight_VD.t(), self.exact)
-        return torch.log_softmax(logits_BV / self.temperature, dim=1)
+    def logits(self, hidden_BD: Tensor) -> Tensor:
+        return product(hidden_BD.to(self.weight_VD.dtype), self.weight_VD.t(), self.exact)
 
     def add_gradient(self, left_NV: Tensor, right_ND: Tensor) -> None:
         found_VD = product(left_NV.t(), right_ND, self.exact)
@@ -176,36 +185,34 @@ class _Mix(torch.autograd.Function):
         ctx: Any, hidden_BD: Tensor, _ticket: Tensor, table: _Table
     ) -> tuple[Tensor, Tensor, Tensor]:
         with torch.autocast(hidden_BD.device.type, enabled=False):
-            log_p_BV = table.log_p(hidden_BD)
-            p_BV = log_p_BV.exp()
-            token_B = log_p_BV.argmax(dim=1)
-            entropy_B = -torch.linalg.vecdot(p_BV, log_p_BV)
-            if table.straight:
+            wanted = None if table.straight else hidden_BD.dtype
+            token_B, entropy_B, normaliser_B, p_BV = choose(
+                table.logits(hidden_BD), table.temperature, wanted
+            )
+            if p_BV is None:
                 vectors_BD = table.weight_VD.index_select(0, token_B)
                 vectors_BD = vectors_BD * (token_B != PAD).unsqueeze(1)
             else:
-                p_BV[:, PAD] = 0
-                vectors_BD = p_BV.to(hidden_BD.dtype) @ table.weight_VD
+                vectors_BD = p_BV @ table.weight_VD
         ctx.table = table
-        ctx.save_for_backward(hidden_BD)
+        ctx.save_for_backward(hidden_BD, normaliser_B)
         ctx.mark_non_differentiable(token_B, entropy_B)
         return vectors_BD * table.scale, token_B, entropy_B
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
-        (hidden_BD,) = ctx.saved_tensors
+        hidden_BD, normaliser_B = ctx.saved_tensors
         table: _Table = ctx.table
         dtype = hidden_BD.dtype
         with torch.autocast(hidden_BD.device.type, enabled=False):
             grad_BD = grads[0].to(dtype) * table.scale
-            p_BV = table.log_p(hidden_BD).exp_()
-            grad_p_BV = product(grad_BD, table.weight_VD.t(), table.exact)
-            grad_p_BV[:, PAD] = 0
-            grad_p_BV -= torch.linalg.vecdot(p_BV, grad_p_BV).unsqueeze(1)
-            logits_BV = grad_p_BV.mul_(p_BV).div_(table.temperature).to(dtype)
-            p_BV[:, PAD] = 0
-            table.add_gradient(
-                torch.cat([logits_BV, p_BV.to(dtype)]), torch.cat([hidden_BD, grad_BD])
+            both_CV = mixture_gradient(
+                table.logits(hidden_BD),
+                normaliser_B,
+                product(grad_BD, table.weight_VD.t(), table.exact),
+                table.temperature,
+                dtype,
             )
-            nothing = grad_p_BV.new_zeros(())
-            return logits_BV @ table.weight_VD, nothing, None
+            table.add_gradient(both_CV, torch.cat([hidden_BD, grad_BD]))
+            nothing = normaliser_B.new_zeros(())
+            return both_CV[: len(hidden_BD)] @ table.weight_VD, nothing, None

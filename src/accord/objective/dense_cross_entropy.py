@@ -12,6 +12,7 @@ from torch import Tensor
 
 from accord.model.protocol import compute_dtype
 from accord.objective.linear_cross_entropy import product
+from accord.objective.softmax_rows import against_softmax, against_tokens
 
 
 def dense_cross_entropy(
@@ -61,15 +62,14 @@ class _Side:
         self, inputs_ND: Tensor, scale_N: Tensor, live_N: Tensor | None, table_VD: Tensor
     ) -> None:
         self.inputs_ND = inputs_ND
-        self.scale_N1 = (scale_N if live_N is None else scale_N * live_N).unsqueeze(1)
+        self.scale_N = scale_N if live_N is None else scale_N * live_N
         self.hidden_ND = torch.empty_like(inputs_ND)
         self.table_VD = table_VD
 
-    def add(self, rows: slice, logits_NV: Tensor, weight: Tensor) -> None:
-        """Take the gradient of a chunk's logits, not yet weighted; it is overwritten."""
-        logits_NV = logits_NV.mul_(self.scale_N1[rows]).to(weight.dtype)
-        torch.mm(logits_NV, weight, out=self.hidden_ND[rows])
-        self.table_VD += product(logits_NV.t(), self.inputs_ND[rows], self.table_VD.dtype)
+    def add(self, rows: slice, grad_NV: Tensor, weight: Tensor) -> None:
+        """Take the gradient of a chunk's logits."""
+        torch.mm(grad_NV, weight, out=self.hidden_ND[rows])
+        self.table_VD += product(grad_NV.t(), self.inputs_ND[rows], self.table_VD.dtype)
 
 
 class _Work:
@@ -91,8 +91,7 @@ class _Work:
         terms, scale_N = self.terms, self.weights_N
         table_VD = self.table_VD = torch.zeros_like(self.weight, dtype=self.exact)
         if of_wanted:
-            soft_N = scale_N / terms.temperature
-            self.wanted_side = _Side(self.wanted, soft_N, terms.live_wanted_N, table_VD)
+            self.wanted_side = _Side(self.wanted, scale_N, terms.live_wanted_N, table_VD)
         if of_scorer:
             self.scorer_side = _Side(self.scorer_ND, scale_N, terms.live_scorer_N, table_VD)
 
@@ -104,34 +103,37 @@ class _Work:
         for start in range(0, len(self.scorer_ND), self.terms.chunk):
             rows = slice(start, start + self.terms.chunk)
             logits_NV = product(self.scorer_ND[rows], self.weight.t(), self.exact)
-            value_N, found_N[rows] = chunk(rows, torch.log_softmax(logits_NV, dim=1))
+            value_N, found_N[rows] = chunk(rows, logits_NV)
             loss += torch.dot(self.weights_N[rows], value_N)
         return loss, found_N
 
-    def soft_chunk(self, rows: slice, log_q_NV: Tensor) -> tuple[Tensor, Tensor]:
+    def soft_chunk(self, rows: slice, logits_NV: Tensor) -> tuple[Tensor, Tensor]:
         """The measure and the cross-entropy of positions whose P is a softmax."""
-        logits_NV = product(self.wanted[rows], self.weight.t(), self.exact)
-        log_p_NV = torch.log_softmax(logits_NV / self.terms.temperature, dim=1)
-        p_NV = log_p_NV.exp()
-        found_N = value_N = -torch.linalg.vecdot(p_NV, log_q_NV)
-        if self.terms.divergence:
-            value_N = found_N + torch.linalg.vecdot(p_NV, log_p_NV)
-        if self.wanted_side:
-            surprise_NV = log_p_NV - log_q_NV if self.terms.divergence else -log_q_NV
-            grad_NV = surprise_NV.sub_(value_N.unsqueeze(1)).mul_(p_NV)
-            self.wanted_side.add(rows, grad_NV, self.weight)
-        if self.scorer_side:
-            self.scorer_side.add(rows, log_q_NV.exp_().sub_(p_NV), self.weight)
+        value_N, found_N, scorer_NV, wanted_NV = against_softmax(
+            logits_NV,
+            product(self.wanted[rows], self.weight.t(), self.exact),
+            temperature=self.terms.temperature,
+            divergence=self.terms.divergence,
+            scorer_scale_N=self.scorer_side.scale_N[rows] if self.scorer_side else None,
+            wanted_scale_N=self.wanted_side.scale_N[rows] if self.wanted_side else None,
+            dtype=self.weight.dtype,
+        )
+        if self.scorer_side and scorer_NV is not None:
+            self.scorer_side.add(rows, scorer_NV, self.weight)
+        if self.wanted_side and wanted_NV is not None:
+            self.wanted_side.add(rows, wanted_NV, self.weight)
         return value_N, found_N
 
-    def token_chunk(self, rows: slice, log_q_NV: Tensor) -> tuple[Tensor, Tensor]:
+    def token_chunk(self, rows: slice, logits_NV: Tensor) -> tuple[Tensor, Tensor]:
         """The same, twice, of positions whose P is a token."""
-        token_N1 = self.wanted[rows].unsqueeze(1)
-        log_gold_N1 = log_q_NV.gather(1, token_N1)
-        if self.scorer_side:
-            q_NV = log_q_NV.exp_().scatter_(1, token_N1, log_gold_N1.exp() - 1)
-            self.scorer_side.add(rows, q_NV, self.weight)
-        return -log_gold_N1.squeeze(1), -log_gold_N1.squeeze(1)
+        side = self.scorer_side
+        scale_N = side.scale_N[rows] if side else self.weights_N[rows]
+        log_p_N, _, grad_NV = against_tokens(
+            logits_NV, self.wanted[rows], 1.0, scale_N, self.weight.dtype if side else None
+        )
+        if side and grad_NV is not None:
+            side.add(rows, grad_NV, self.weight)
+        return -log_p_N, -log_p_N
 
 
 class _DenseCrossEntropy(torch.autograd.Function):

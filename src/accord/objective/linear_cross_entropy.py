@@ -16,6 +16,7 @@ from torch import Tensor
 
 from accord.corpus.vocabulary import PAD
 from accord.model.protocol import compute_dtype
+from accord.objective.softmax_rows import against_tokens
 
 
 def linear_cross_entropy(
@@ -73,19 +74,19 @@ class _LinearCrossEntropy(torch.autograd.Function):
         with torch.autocast(hidden_ND.device.type, enabled=False):
             for start in range(0, len(hidden_ND), chunk):
                 rows = slice(start, start + chunk)
-                hidden, gold_N1 = hidden_ND[rows], targets_N[rows].long().unsqueeze(1)
-                logits_NV = product(hidden, weight.t(), exact)
-                log_p_NV = torch.log_softmax(logits_NV, dim=1)
-                log_gold_N, real = log_p_NV.gather(1, gold_N1).squeeze(1), real_N[rows]
-                normaliser_N = logits_NV.gather(1, gold_N1).squeeze(1) - log_gold_N
+                hidden, real = hidden_ND[rows], real_N[rows]
+                log_gold_N, normaliser_N, grad_NV = against_tokens(
+                    product(hidden, weight.t(), exact),
+                    targets_N[rows].long(),
+                    extra,
+                    real,
+                    hidden.dtype if grads else None,
+                )
                 log_p_sum_N = hidden.to(exact) @ total_D - size * normaliser_N
                 losses[0] -= torch.dot(extra * log_gold_N + other * log_p_sum_N, real)
                 losses[1] -= torch.dot(log_gold_N, real)
-                if grads:
-                    p_NV = _exp(log_p_NV, hidden.dtype)
-                    # The gold entry is a small difference: take it before any rounding.
-                    p_NV.scatter_(1, gold_N1, (log_gold_N.exp() - extra).to(p_NV).unsqueeze(1))
-                    grads.add(rows, weight, p_NV)
+                if grads and grad_NV is not None:
+                    grads.add(rows, weight, grad_NV)
             losses[0] -= real_N.sum() * smoothing_entropy(smoothing, size)
             if grads:
                 ctx.save_for_backward(*grads.finish(total_D, other))
@@ -126,10 +127,3 @@ def product(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
     if left.is_cuda and left.dtype != dtype:
         return torch.mm(left, right, out_dtype=dtype)
     return torch.mm(left, right).to(dtype)
-
-
-def _exp(log_p: Tensor, dtype: torch.dtype) -> Tensor:
-    """The exponential, rounded to `dtype` in the same pass over the matrix."""
-    if log_p.dtype == dtype:
-        return log_p.exp_()
-    return torch.exp(log_p, out=torch.empty_like(log_p, dtype=dtype))

@@ -1,5 +1,12 @@
 """When agreement is on, how much it counts, and what of a batch it needs."""
 
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
 from accord.config import AgreementConfig, Experiment
 from accord.corpus.batches import Batch, Int16s, Position
 from accord.corpus.store import Store
@@ -8,6 +15,7 @@ from accord.objective.agreement import AgreementSettings, weight_at
 from accord.objective.agreement_inputs import AgreementInputs
 from accord.objective.auxiliary import AuxiliaryLanguages
 from accord.training.distributed import World
+from accord.training.run import token_counts
 
 
 class Agreeing:
@@ -32,8 +40,12 @@ class Agreeing:
             relative_length=config.relative_length,
             temperature=config.temperature,
             dropout=config.dropout,
+            feedback_gradient=config.feedback_gradient,
+            # Where only every n-th update computes agreement, its gradient is n times as long.
+            gradient_limit=config.gradient_limit and config.gradient_limit * config.every,
             translations=config.weight > 0,
             encodings=config.encoder_weight > 0,
+            unigrams_LV=_unigrams(store),
         )
         self.languages = AuxiliaryLanguages(
             graph, store.vocabulary.tags, law=config.auxiliary, protect=config.protect
@@ -41,8 +53,14 @@ class Agreeing:
         self._seed, self._rank, self._world_size = seed, rank, world_size
 
     def weights(self, step: int) -> tuple[float, float]:
-        """The weights of agreement and of encoder agreement in an update."""
+        """The weights of agreement and of encoder agreement in an update.
+
+        Where only every n-th update computes them, they count n times as much there: in the mean
+        over updates their gradient is that of all.
+        """
         share = weight_at(step, weight=1.0, start=self.config.start, ramp=self.config.ramp)
+        due = (step - self.config.start - 1) % self.config.every == 0
+        share *= self.config.every if due else 0
         return self.config.weight * share, self.config.encoder_weight * share
 
     def is_on(self, step: int) -> bool:
@@ -62,8 +80,16 @@ class Agreeing:
     def inputs(
         self, part: Batch, drawn_B: Int16s, shape: tuple[int, int] | None = None
     ) -> AgreementInputs:
-        """The rows of a batch, both sides tagged with the languages drawn for them."""
-        found = AgreementInputs.of(part, drawn_B, self.languages, shape)
+        """The rows of a batch, both sides tagged with the languages drawn for them.
+
+        With a `fraction`, only its first rows, whose order is random; each then counts for more.
+        """
+        rows = math.ceil(part.rows * self.config.fraction)
+        if shape is not None:
+            shape = math.ceil(shape[0] * self.config.fraction), shape[1]
+        found = AgreementInputs.of(part.first(rows), drawn_B[:rows], self.languages, shape)
+        if rows < part.rows:
+            found = replace(found, weight_B=found.weight_B * (part.rows / rows))
         return found.pinned() if shape is not None else found
 
 
@@ -80,3 +106,11 @@ def agreeing_of(experiment: Experiment, store: Store, world: World) -> Agreeing 
         rank=world.rank,
         world_size=world.size,
     )
+
+
+def _unigrams(store: Store) -> Tensor:
+    """Log-probabilities [L, V] of tokens in each language's training text, smoothed a little."""
+    counts = token_counts(store)
+    counts_LV = np.stack([counts[language] for language in store.languages]) + 0.1
+    p_LV = counts_LV / counts_LV.sum(axis=1, keepdims=True)
+    return torch.from_numpy(np.log(p_LV)).float()
