@@ -297,6 +297,26 @@ def _contradictions(experiment: Experiment) -> Iterator[tuple[Location, str, str
     for name, held_out in experiment.held_out.items():
         yield from _bad_held_out(name, held_out, languages)
     yield from _bad_overlap(experiment)
+    yield from _bad_validation(experiment)
+
+
+def _bad_validation(experiment: Experiment) -> Iterator[tuple[Location, str, str]]:
+    settings = experiment.training.validation
+    if settings.metric != "agreement":
+        return
+    loc: Location = ("training", "validation", "metric")
+    if not settings.sentences:
+        yield (
+            loc,
+            "agreement cannot choose the model where nothing is translated",
+            "set training.validation.sentences to 100, say",
+        )
+    if settings.directions == "all":
+        yield (
+            loc,
+            "agreement is to choose without zero-shot references, `directions: all` with them",
+            "leave training.validation.directions at supervised; `watch: all` only logs",
+        )
 
 
 def _bad_pair(pair: str, languages: set[str]) -> tuple[str, str] | None:

@@ -82,15 +82,23 @@ class Checkpoints:
         found = [p for p in self.directory.iterdir() if _NAME.fullmatch(p.name)]
         return sorted(found, key=_step)
 
+    def path(self, step: int) -> Path:
+        """Where the checkpoint of a step is, or would be."""
+        return self.directory / f"step-{step:08d}"
+
     def save(
         self,
         step: int,
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
         state: Mapping[str, Any],
+        more: Mapping[str, Mapping[str, Tensor]] | None = None,
     ) -> Path:
-        """Write a checkpoint; it is either there as a whole or not at all."""
-        path = self.directory / f"step-{step:08d}"
+        """Write a checkpoint; it is either there as a whole or not at all.
+
+        `more` are further tensors, each mapping in a file of its own name.
+        """
+        path = self.path(step)
         with _published(path) as folder:
             sums = {
                 "model.safetensors": _write(folder / "model.safetensors", model.state_dict()),
@@ -98,6 +106,9 @@ class Checkpoints:
                     folder / "optimizer.safetensors", _optimizer_tensors(model, optimizer)
                 ),
             }
+            for name, tensors in (more or {}).items():
+                file = f"{name}.safetensors"
+                sums[file] = _write(folder / file, tensors)
             _seal(folder, {"step": step, **state, "files": sums})
         return path
 

@@ -108,6 +108,12 @@ class Totals:
     seconds: float = 0.0
     wait: float = 0.0
     agreement: list[float] = field(default_factory=lambda: [0.0] * len(SUMS))
+    complete_tokens: float = 0.0
+    """Target tokens of synthetic pairs."""
+    complete_scored: float = 0.0
+    complete_loss: float = 0.0
+    complete_nll: float = 0.0
+    complete_wait: float = 0.0
 
     def clear(self) -> None:
         """Begin anew."""
@@ -128,7 +134,21 @@ class Totals:
             "target_tokens_per_s": self.target / self.seconds,
             "wait_share": self.wait / self.seconds,
             **(dials(self.agreement, int(self.rows)) if any(self.agreement) else {}),
+            **(self._complete() if self.complete_tokens else {}),
         }
+
+    def _complete(self) -> dict[str, float | None]:
+        """Synthetic pairs, apart from all that is said about gold ones."""
+        scored = self.complete_scored
+        return {
+            "complete_loss": self.complete_loss / scored if scored else None,
+            "complete_nll": self.complete_nll / scored if scored else None,
+            "complete_tokens": self.complete_tokens,
+            "complete_wait": self.complete_wait,
+        }
+
+
+_COUNTS = ("rows", "source", "target", "scored", "complete_tokens", "complete_scored")
 
 
 class Window:
@@ -137,35 +157,46 @@ class Window:
     def __init__(self, world: World, totals: Totals) -> None:
         self.totals = totals
         self._world = world
-        self._counts = [0, 0, 0, 0]
-        self._sums_K = torch.zeros(2 + len(SUMS), dtype=torch.float64, device=world.device)
+        self._counts = [0] * len(_COUNTS)
+        self._sums_K = torch.zeros(4 + len(SUMS), dtype=torch.float64, device=world.device)
 
-    def add(self, batch: Batch, outcome: Outcome) -> None:
+    def add(self, batch: Batch, outcome: Outcome, synthetic_tokens: int = 0) -> None:
         """One more update; the losses stay on the device."""
-        scored = batch.target_tokens if outcome.applied else 0
-        new = (batch.rows, batch.source_tokens, batch.target_tokens, scored)
+        counted = 1 if outcome.applied else 0
+        new = (
+            batch.rows,
+            batch.source_tokens,
+            batch.target_tokens,
+            counted * batch.target_tokens,
+            synthetic_tokens,
+            counted * synthetic_tokens,
+        )
         self._counts = [old + more for old, more in zip(self._counts, new, strict=True)]
         self.totals.steps += 1
         if outcome.applied:
             self.totals.applied += 1
             self.totals.norm += outcome.gradient_norm
-            self._sums_K += outcome.sums_K
+            self._sums_K[2:] += outcome.sums_K
+            if outcome.synthetic_2 is not None:
+                self._sums_K[:2] += outcome.synthetic_2
 
-    def took(self, seconds: float, wait: float) -> None:
-        """So long did the update take, and so much of that was waiting for data."""
+    def took(self, seconds: float, wait: float, complete_wait: float = 0.0) -> None:
+        """So long did the update take, and so much of that was waiting for gold or synthetic
+        pairs."""
         self.totals.seconds += seconds
         self.totals.wait += wait
+        self.totals.complete_wait += complete_wait
 
     def fold(self) -> None:
         """Bring the totals up to date; all processes must ask. This waits for the device."""
         counts = self._sums_K.new_tensor(self._counts)
         sums = self._world.sum(torch.cat([counts, self._sums_K])).tolist()
-        for name in ("rows", "source", "target", "scored", "loss", "nll"):
+        for name in (*_COUNTS, "complete_loss", "complete_nll", "loss", "nll"):
             setattr(self.totals, name, getattr(self.totals, name) + sums.pop(0))
         self.totals.agreement = [
             old + new for old, new in zip(self.totals.agreement, sums, strict=True)
         ]
-        self._counts = [0, 0, 0, 0]
+        self._counts = [0] * len(_COUNTS)
         self._sums_K.zero_()
 
 

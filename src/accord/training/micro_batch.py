@@ -31,3 +31,16 @@ class MicroBatch:
         self.pairs.copy_from(other.pairs)
         if self.agreement is not None and other.agreement is not None:
             self.agreement.copy_from(other.agreement)
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """The synthetic pairs of an update: this process's micro-batches of them."""
+
+    parts: list[MicroBatch]
+    tokens: int
+    """Target tokens in this process."""
+    update_tokens: int
+    """Target tokens over all processes."""
+    weight: float
+    """How much their mean loss counts beside that of the gold pairs."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from accord.completing.state import PoolState
 from accord.config import Experiment
 from accord.corpus.batches import Position
 from accord.corpus.store import Store
@@ -102,6 +103,7 @@ def resume(
     if not checkpoint.path.is_relative_to(checkpoints.directory):
         # A branch keeps its own best, by its own validations: the origin's is not in its folder.
         standing.best, standing.best_step, standing.without_best = None, None, 0
+        standing.complete = PoolState()  # nor are its rounds
     if checkpoint.state["data"] != present["data"]:
         standing.position = Position(standing.position.epoch + 1)
         progress.note("other batches than before: continuing with the next epoch")

@@ -4,6 +4,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from accord.completing.state import PoolState
 from accord.corpus.batches import Position
 from accord.training.checkpoint import Checkpoint
 from accord.training.metrics import Totals
@@ -26,6 +27,8 @@ class Standing:
     """Validations since the best one."""
     totals: Totals = field(default_factory=Totals)
     """The line of the log that has begun."""
+    complete: PoolState = field(default_factory=PoolState)
+    """The place in the pool of synthetic pairs."""
 
     def judge(self, score: float) -> bool:
         """Take note of a validation; whether it is the best so far. Higher is better."""
@@ -48,8 +51,11 @@ class Standing:
     @staticmethod
     def of(checkpoint: Checkpoint) -> "Standing":
         """The standing that a checkpoint was saved with."""
-        state = {key: checkpoint.state[key] for key in Standing.__dataclass_fields__}
-        return Standing(
-            **state
-            | {"position": Position(**state["position"]), "totals": Totals(**state["totals"])}
-        )
+        kept = checkpoint.state
+        state = {key: kept[key] for key in Standing.__dataclass_fields__ if key in kept}
+        made = {
+            "position": Position(**state["position"]),
+            "totals": Totals(**state["totals"]),
+            "complete": PoolState(**state.get("complete", {})),
+        }
+        return Standing(**state | made)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from accord.config import Experiment
 from accord.corpus.batches import Batch, BatchStream, Position
@@ -20,12 +19,14 @@ from accord.corpus.store import Store
 from accord.errors import AccordError
 from accord.experiment_file import run_directory, store_directory
 from accord.files import atomic_write, exclusive, expand
+from accord.model.recording import set_seed
 from accord.model.tensors import TensorBatch, fitting_shape
 from accord.objective.agreement import degenerate
 from accord.objective.auxiliary import NONE
 from accord.progress import Progress, Silent
 from accord.training.agreeing import agreeing_of
 from accord.training.checkpoint import Checkpoints
+from accord.training.completing import Completing
 from accord.training.distributed import World, joined_world
 from accord.training.memory import parts_that_fit
 from accord.training.metrics import MetricsLog, Window, clock, progress_line
@@ -131,6 +132,22 @@ class Trainer:
             f"{self.settings.validation.metric} over {self.settings.validation.directions} "
             f"directions of {self.store.manifest['fingerprint']}"
         )
+        self.completing: Completing | None = None
+        complete = experiment.objective.complete
+        if complete is not None and complete.weight:
+            self.completing = Completing(
+                experiment,
+                complete,
+                self.store,
+                world,
+                self.model,
+                self.directory,
+                self.standing.complete,
+                bf16=self.bf16,
+                shapes=self.shapes,
+                progress=progress,
+                say=lambda step, values: self.log.write("pool", step, values) if self.log else None,
+            )
         self.window = Window(world, self.standing.totals)
         self.signals = StopSignals(progress)
         self.scores: Scores | None = None
@@ -184,6 +201,8 @@ class Trainer:
             if self.step and not self.directory.checkpoints.paths():
                 self._save()  # a branch with nothing left to do is still a run of its own
         finally:
+            if self.completing is not None:
+                self.completing.close()
             if self.log is not None:
                 self.log.close()
         return Result(self.directory.path, self.step, end.reason, end.finished, self.scores)
@@ -219,7 +238,8 @@ class Trainer:
         self.standing.position = position
         seconds = time.perf_counter() - start
         self.standing.seconds += seconds
-        self.window.took(seconds, batches.wait_seconds - waited)
+        late = self.completing.waited if self.completing is not None else 0.0
+        self.window.took(seconds, batches.wait_seconds - waited, late)
 
     def _rate(self, step: int) -> float:
         settings = self.settings.optimizer
@@ -227,14 +247,17 @@ class Trainer:
 
     def _update(self, batch: Batch, tensors: list[MicroBatch]) -> None:
         step = self.step + 1
+        synthetic = self.completing.next(step) if self.completing is not None else None
         set_learning_rate(self.optimizer, self._rate(step))
-        torch.manual_seed(_step_seed(self.experiment.seed, step, self.world.rank))
+        set_seed(_step_seed(self.experiment.seed, step, self.world.rank))
         weights = self.agreeing.weights(step) if self.agreeing else (0.0, 0.0)
         outcome = self.updater.update(
-            tensors, batch.update_target_tokens, batch.update_rows, weights
+            tensors, batch.update_target_tokens, batch.update_rows, weights, synthetic
         )
+        if self.completing is not None:
+            self.completing.follow()
         self.standing.step = step
-        self.window.add(batch, outcome)
+        self.window.add(batch, outcome, synthetic.tokens if synthetic is not None else 0)
         if outcome.applied:
             self.standing.bad_in_a_row = 0
         else:
@@ -334,15 +357,15 @@ class Trainer:
             if self.log is not None:
                 self.log.write("validation", self.step, self.scores.as_dict())
             self.progress.note(self._sentence(self.scores))
-            by_bleu = self.settings.validation.metric == "bleu" and self.scores.bleu is not None
-            text = json.dumps(self.scores.bleu if by_bleu else -self.scores.cross_entropy)
+            text = json.dumps(self.scores.quality(self.settings.validation.metric))
         return self.standing.judge(float(json.loads(self.world.share(text))))
 
     def _sentence(self, scores: Scores) -> str:
         parts = [f"step {self.step:,}: dev cross-entropy {scores.cross_entropy:.3f}"]
         if scores.bleu is not None and scores.exact is not None:
             parts.append(f"BLEU {scores.bleu:.1f}, exact {scores.exact:.0%}")
-        return ", ".join(parts) + f" ({self.settings.validation.directions} directions)"
+        said = ", ".join(parts) + f" ({self.settings.validation.directions} directions)"
+        return said if scores.agreement is None else f"{said}, agreement {scores.agreement:.1f}"
 
     def _save(self) -> None:
         self.window.fold()
@@ -357,8 +380,11 @@ class Trainer:
         self.log.sync()
         state = self.standing.as_dict() | self.identity
         checkpoints = self.directory.checkpoints
-        checkpoints.save(self.step, self.model, self.optimizer, state)
+        more = self.completing.saved() if self.completing is not None else None
+        checkpoints.save(self.step, self.model, self.optimizer, state, more)
         checkpoints.prune(self.settings.keep, self.standing.best_step)
+        if self.completing is not None:
+            self.completing.prune()
 
 
 def _step_seed(seed: int, step: int, rank: int) -> int:

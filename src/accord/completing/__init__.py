@@ -1,0 +1,1 @@
+"""Synthetic pairs for directions without data: chosen, translated, filtered, kept in rounds."""

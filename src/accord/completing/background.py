@@ -1,0 +1,75 @@
+"""Work beside training: a thread of its own and, on a GPU, a stream of its own."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+import torch
+
+T = TypeVar("T")
+
+# Work that is told to stop does so after its present batch; nobody should wait longer than this.
+_JOIN_SECONDS = 30.0
+
+
+class Worker(Generic[T]):
+    """Does one piece of work at a time. It must draw no random numbers: those are training's."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        # One stream for all work: freed memory is used again only by the stream that had it.
+        self._stream: torch.cuda.Stream | None = None
+        if device.type == "cuda":
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._value: T | None = None
+        self._error: BaseException | None = None
+
+    def stopped(self) -> bool:
+        """Whether the work should give up."""
+        return self._stop.is_set()
+
+    def start(self, work: Callable[[], T]) -> None:
+        """Begin; work that was begun before must have been waited for."""
+        threads = torch.get_num_threads()
+
+        def run() -> None:
+            try:
+                torch.set_num_threads(threads)  # a new thread would take all cores for products
+                with torch.no_grad(), self._placed():
+                    self._value = work()
+            except BaseException as error:  # noqa: BLE001 - raised again in the one who waits
+                self._error = error
+
+        self._value = self._error = None
+        self._thread = threading.Thread(target=run, name="pool", daemon=True)
+        self._thread.start()
+
+    def result(self) -> T:
+        """Wait for the work and return what it made."""
+        if self._thread is None:
+            raise ValueError("there is no work to wait for")
+        self._thread.join()
+        self._thread = None
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]
+
+    def close(self) -> None:
+        """Give up whatever is being done."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(_JOIN_SECONDS)
+
+    @contextmanager
+    def _placed(self) -> Iterator[None]:
+        if self._stream is None:
+            yield
+            return
+        torch.cuda.set_device(self._device)
+        self._stream.wait_stream(torch.cuda.default_stream(self._device))
+        with torch.cuda.stream(self._stream):
+            yield
+            self._stream.synchronize()

@@ -1,0 +1,132 @@
+"""The model that translates training sentences: its own copy, which learns nothing here."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from accord.config import CompleteSearch
+from accord.corpus.vocabulary import EOS, Vocabulary
+from accord.model.protocol import Seq2Seq
+from accord.search.beam import BeamSearch
+from accord.search.decoding import Decoder, TokenCounts
+from accord.search.engine import TorchEngine
+from accord.search.forced import cross_entropies
+from accord.search.history import Found
+from accord.search.result import SearchSettings
+from accord.search.rows import batches
+from accord.search.tensors import padded
+
+_CPU = torch.device("cpu")
+Subwords = Sequence[int]
+
+
+class Cancelled(Exception):  # noqa: N818 (not an error: somebody said stop)
+    """The work was given up, since nobody wants its result any more."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A sentence to be translated, the other one of its pair, and the most subwords it may take."""
+
+    source: Subwords
+    pupil: Subwords
+    language: str
+    limit: int
+
+
+class Teacher:
+    """Translates and scores subwords in large batches; `stopped` is asked between two of them.
+
+    With `vote`, each token is chosen by the weighted mean of what both sentences of a pair say. The
+    model must not be used elsewhere meanwhile.
+    """
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        vocabulary: Vocabulary,
+        device: torch.device,
+        search: CompleteSearch,
+        *,
+        bf16: bool = False,
+        vote: float = 0.0,
+        token_counts: TokenCounts | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.model = model.eval().requires_grad_(False).to(device)
+        self.settings = SearchSettings(
+            beam=search.beam,
+            nbest=search.nbest,
+            vocabulary=search.vocabulary,
+            batch_tokens=search.batch_tokens,
+        )
+        self.tags = vocabulary.tags
+        self.device = device
+        self.bf16 = bf16
+        self.weights = (1.0 - vote, vote) if vote else (1.0,)
+        self.engine = TorchEngine(self.model, device, bf16=bf16)
+        self.decoder = Decoder(self.engine, vocabulary, token_counts)
+        self._searches: dict[str | None, BeamSearch] = {}
+        self._stopped = stopped
+
+    def translate(self, wanted: Sequence[Wanted]) -> list[list[Found]]:
+        """The best translations of every sentence, the best first."""
+        groups: dict[str | None, list[int]] = defaultdict(list)
+        for i, item in enumerate(wanted):
+            groups[item.language if self.settings.vocabulary == "target" else None].append(i)
+        found: list[list[Found]] = [[] for _ in wanted]
+        for language, group in groups.items():
+            lengths = [self._length(wanted[i]) for i in group]
+            for batch in batches(lengths, self._rows):
+                self._check()
+                chosen = [group[place] for place in batch]
+                hypotheses = self._search([wanted[i] for i in chosen], language)
+                for i, of_sentence in zip(chosen, hypotheses, strict=True):
+                    found[i] = of_sentence
+        return found
+
+    def log_probabilities(
+        self, sources: Sequence[Subwords], languages: Sequence[str], targets: Sequence[Subwords]
+    ) -> list[float]:
+        """log P of every target, its end included, as a translation into its language."""
+        rows = [
+            [self.tags[language], *source, EOS]
+            for language, source in zip(languages, sources, strict=True)
+        ]
+        ends = [[*target, EOS] for target in targets]
+        found: list[float] = []
+        with self.engine.precision():
+            for start in range(0, len(rows), _AT_ONCE):
+                self._check()
+                part = slice(start, start + _AT_ONCE)
+                found += cross_entropies(self.model, rows[part], ends[part], device=self.device)
+        return [-value for value in found]
+
+    def _length(self, item: Wanted) -> int:
+        longest = max(len(item.source), len(item.pupil) if len(self.weights) > 1 else 0)
+        return longest + 2
+
+    def _rows(self, longest: int) -> int:
+        return max(1, self.engine.fitting(longest, self.settings) // len(self.weights))
+
+    def _search(self, wanted: Sequence[Wanted], language: str | None) -> list[list[Found]]:
+        if language not in self._searches:
+            forbidden_F = torch.tensor(self.decoder.forbidden(language), device=self.device)
+            self._searches[language] = BeamSearch(
+                self.model, self.settings, forbidden_F, weights=self.weights
+            )
+        rows = [[self.tags[item.language], *item.source, EOS] for item in wanted]
+        if len(self.weights) > 1:
+            rows += [[self.tags[item.language], *item.pupil, EOS] for item in wanted]
+        limits_B = torch.tensor([item.limit for item in wanted])
+        with self.engine.precision():
+            return self._searches[language](*padded(rows, _CPU), limits_B)
+
+    def _check(self) -> None:
+        if self._stopped():
+            raise Cancelled
+
+
+_AT_ONCE = 8192  # sentences that are scored between two looks whether to stop

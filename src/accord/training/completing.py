@@ -1,0 +1,257 @@
+"""Synthetic pairs beside the gold ones: when they are on, what they weigh, where they stand."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from accord.completing.account import pool_line, pool_sentence
+from accord.completing.background import Worker
+from accord.completing.filters import Filters, usual_lengths
+from accord.completing.making import RoundMaker
+from accord.completing.picks import Picker
+from accord.completing.round import Round
+from accord.completing.settings import check
+from accord.completing.state import PoolState
+from accord.completing.triads import Triads
+from accord.config import CompleteConfig, Experiment
+from accord.corpus.batches import Batch, BatchStream, Position
+from accord.corpus.prefetch import Prefetcher
+from accord.corpus.store import Store
+from accord.model.gnmt import GNMT
+from accord.model.tensors import TensorBatch
+from accord.progress import Progress
+from accord.training.distributed import World
+from accord.training.micro_batch import MicroBatch, Synthetic
+from accord.training.pool import Pool, prune_rounds
+from accord.training.run import RunDirectory
+from accord.training.teaching import Teaching
+
+Say = Callable[[int, dict[str, Any]], None]
+
+
+class Completing:
+    """Gives every update its synthetic batch, and keeps going the pool that these come from.
+
+    `state` is where an earlier process stood and is kept up to date. `shapes` are rows and length
+    of gold micro-batches, shortest first: a GPU gets no larger ones, and no other lengths. `say` is
+    told of every round that comes into use.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        config: CompleteConfig,
+        store: Store,
+        world: World,
+        student: GNMT,
+        run: RunDirectory,
+        state: PoolState,
+        *,
+        bf16: bool,
+        shapes: Sequence[tuple[int, int]],
+        progress: Progress,
+        say: Say,
+    ) -> None:
+        check(config)
+        self.config = config
+        self.store = store
+        self.world = world
+        self.run = run
+        self.state = state
+        self.waited = 0.0
+        self._seed = experiment.seed
+        self._progress = progress
+        self._say = say
+        self._longest = shapes[-1][1]
+        self._budget = max(int(config.share * experiment.training.batch_tokens), self._longest)
+        self._shapes = [
+            (min(rows, -(-(self._budget // length) // world.size)), length)
+            for rows, length in shapes
+        ]
+        self._triads = Triads(experiment.graph, config.parts)
+        self._picker = Picker(store.corpora, self._triads, pairs=config.pairs, seed=self._seed)
+        self._filters = Filters(
+            config.filters,
+            store.vocabulary,
+            store.languages,
+            usual_lengths(store.corpora),
+            self._longest,
+        )
+        self._worker: Worker[Round] = Worker(world.device)
+        self._teaching = Teaching(
+            experiment, config, store, world, student, run,
+            bf16=bf16, progress=progress, stopped=self._worker.stopped,
+        )  # fmt: skip
+        self._settings = self._fingerprint()
+        if not state.next_teacher:
+            _ = self._teaching.other  # says at once, not at the start, if there is none
+        self._pool: Pool | None = None
+        self._batches: Prefetcher[tuple[Position, Synthetic]] | None = None
+
+    def next(self, step: int) -> Synthetic | None:
+        """The synthetic batch of an update; waits where its round is not ready.
+
+        None before the start: nothing is computed then, and the run is Basic, bit for bit.
+        """
+        if step <= self.config.start:
+            return None
+        began = time.perf_counter()
+        if self._pool is None:
+            self._pool = self._open(step)
+        item = next(self._batches, None) if self._batches is not None else None
+        while item is None:  # the round is used up
+            item = next(self._take(self._pool, step))
+        position, synthetic = item
+        self.state.epoch, self.state.batch = position.epoch, position.batch
+        self.waited = time.perf_counter() - began
+        return synthetic
+
+    def follow(self) -> None:
+        """An update has been made."""
+        self._teaching.follow()
+
+    def saved(self) -> dict[str, Mapping[str, Tensor]]:
+        """What a checkpoint must hold beside the state."""
+        return self._teaching.saved()
+
+    def prune(self) -> None:
+        """Delete rounds and versions of the teacher that no checkpoint needs."""
+        rounds, teachers = set(), set()
+        for state in [self.state, *map(_state_of, self.run.checkpoints.paths())]:
+            rounds |= {state.round} if state.teacher else set()
+            rounds |= {state.round + 1} if state.next_teacher else set()
+            teachers |= {state.teacher, state.next_teacher}
+        prune_rounds(self._directory, rounds)
+        self._teaching.versions.prune(teachers)
+
+    def close(self) -> None:
+        """Give up what is being made."""
+        self._worker.close()
+        if self._batches is not None:
+            self._batches.close()
+
+    # --- rounds ----------------------------------------------------------------------------
+
+    @property
+    def _directory(self) -> Path:
+        return self.run.path / "pool"
+
+    def _open(self, step: int) -> Pool:
+        """Begin the pool, or go on where the state says."""
+        state, settings = self.state, self._settings
+        if state.settings != settings:
+            self._restart()
+        if self.world.is_first:
+            self.prune()  # what is not in the state was made after it, and will be made again
+            for folder in (self._directory, self._teaching.versions.directory):
+                for left in folder.glob(".*"):  # by a process that was killed while writing
+                    left.unlink()
+        if state.next_teacher:
+            self._teaching.restore(self.run.checkpoints.path(step - 1))
+        else:
+            self._teaching.decide(step - 1, state)
+        teacher = self._teaching.teacher(state.next_teacher)
+        maker = RoundMaker(
+            self.store.corpora, self.store.languages, teacher, self._filters, self.config.select
+        )
+        pool = Pool(
+            self._directory, self._picker, maker, self._worker, self.world, self._teaching.load
+        )
+        if state.teacher and state.epoch < self.config.uses:
+            pool.request(state.round, state.teacher, settings)
+            self._use(pool.take(state.round), Position(state.epoch, state.batch))
+        pool.request(state.round + 1, state.next_teacher, settings)
+        return pool
+
+    def _restart(self) -> None:
+        """Other settings than before make other rounds; the teacher may go on."""
+        if self.state.settings:
+            self._progress.note("other synthetic pairs than before: continuing with the next round")
+        self.state.settings = self._settings
+        self.state.teacher = ""
+        if self.config.teacher.run is not None:
+            self.state.next_teacher = ""
+
+    def _take(self, pool: Pool, step: int) -> "Batches":
+        """Use the next round, and ask for the one after it."""
+        state = self.state
+        made = pool.take(state.round + 1)
+        state.round, state.epoch, state.batch = state.round + 1, 0, 0
+        state.teacher = state.next_teacher
+        batches = self._use(made, Position())
+        line = pool_line(made.facts, state.guard)
+        self._say(step, line)
+        self._progress.note(f"step {step:,}: {pool_sentence(line)}")
+        self._teaching.decide(step - 1, state)
+        pool.request(state.round + 1, state.next_teacher, self._settings)
+        return batches
+
+    def _use(self, made: Round, position: Position) -> "Batches":
+        if self._batches is not None:
+            self._batches.close()
+        stream = BatchStream(
+            made.corpora(self.store.corpora, self._triads),
+            self.store.languages,
+            self.store.vocabulary.tags,
+            batch_tokens=self._budget,
+            seed=self._seed,
+            rank=self.world.rank,
+            world_size=self.world.size,
+        )
+        stream.seek(position)
+        self._batches = Prefetcher(_first(stream, self.config.uses), transform=self._tensors)
+        return self._batches
+
+    def _tensors(self, item: tuple[Position, Batch]) -> tuple[Position, Synthetic]:
+        """Runs in the background: what the device will need of a batch."""
+        position, batch = item
+        width = max(batch.source_BS.shape[1], batch.target_BT.shape[1])
+        rows, length = next(shape for shape in self._shapes if shape[1] >= width)
+        count = max(1, -(-batch.rows // rows))
+        parts = [batch.part(k, count) for k in range(count)]
+        if self.world.device.type == "cuda":
+            tensors = [TensorBatch.of_shape(part, rows, length) for part in parts]
+        else:
+            tensors = [TensorBatch.from_numpy(part) for part in parts]
+        return position, Synthetic(
+            [MicroBatch(each) for each in tensors],
+            batch.target_tokens,
+            batch.update_target_tokens,
+            self.config.weight,
+        )
+
+    def _fingerprint(self) -> str:
+        """Of all that rounds and their batches follow from, beside the weights of the teacher."""
+        known = self.config.model_dump(mode="json", exclude={"weight", "start", "share", "teacher"})
+        known |= {
+            "vote": self.config.teacher.vote,
+            "seed": self._seed,
+            "data": self.store.manifest["fingerprint"],
+            "budget": self._budget,
+            "longest": self._longest,
+        }
+        return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
+Batches = Prefetcher[tuple[Position, Synthetic]]
+
+
+def _first(stream: BatchStream, epochs: int) -> Iterator[tuple[Position, Batch]]:
+    """The batches of the first epochs of a stream, from where it stands."""
+    batches = iter(stream)
+    while stream.position.epoch < epochs:
+        yield next(batches)
+
+
+def _state_of(checkpoint: Path) -> PoolState:
+    """The part of a checkpoint that is about the pool; nothing where it cannot be read."""
+    try:
+        state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+        return PoolState(**state.get("complete") or {})
+    except (OSError, ValueError, TypeError, AttributeError):
+        return PoolState()  # a damaged checkpoint is left aside by the next resume anyway

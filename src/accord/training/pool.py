@@ -1,0 +1,109 @@
+"""The pool: rounds of a teacher's translations, made in the background one round ahead.
+
+A round is on disk before it is used, whole, whatever the number of processes: each process makes a
+share of it, the first joins the shares, and all read the same file. Batches are then cut from it as
+from any corpus, so that every process knows the target tokens of the whole update without asking.
+"""
+
+import re
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+from accord.completing.background import Worker
+from accord.completing.making import RoundMaker
+from accord.completing.picks import Picker
+from accord.completing.round import Round, merged
+from accord.training.distributed import World
+
+_NAME = re.compile(r"round-(\d{6,})(\.\d+-of-\d+)?\.npz")
+
+
+class Pool:
+    """Rounds of one run. `load_teacher` puts a version's weights into the maker's teacher.
+
+    All processes must ask for the same things in the same order.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        picker: Picker,
+        maker: RoundMaker,
+        worker: Worker[Round],
+        world: World,
+        load_teacher: Callable[[str], None],
+    ) -> None:
+        self.directory = directory
+        self.picker = picker
+        self.maker = maker
+        self.worker = worker
+        self.world = world
+        self._load_teacher = load_teacher
+        self._found: Round | None = None
+
+    def request(self, number: int, teacher: str, settings: str) -> None:
+        """Begin to make a round, unless it is on disk already."""
+        key = {"round": number, "teacher": teacher, "settings": settings}
+        self._found = None
+        present = self.world.is_first and self._read(number, key) is not None
+        if self.world.share("yes" if present else ""):
+            self._found = self._read(number, key)
+            return
+        self.worker.start(lambda: self._make(number, key))
+
+    def take(self, number: int) -> Round:
+        """The round that was asked for; waits until it is there."""
+        if self._found is not None:
+            return self._found
+        made = self.worker.result()
+        if self.world.size == 1:
+            return made
+        self.world.any(False)  # all shares are on disk
+        if self.world.is_first:
+            self._join(number)
+        self.world.share("")
+        joined = Round.load(self.path(number))
+        if joined is None:
+            raise ValueError(f"{self.path(number)} cannot be read")
+        return joined
+
+    def path(self, number: int) -> Path:
+        """The file of a round."""
+        return self.directory / f"round-{number:06d}.npz"
+
+    def _read(self, number: int, key: dict[str, Any]) -> Round | None:
+        found = Round.load(self.path(number))
+        same = found is not None and key.items() <= found.facts.items()
+        return found if same else None
+
+    def _make(self, number: int, key: dict[str, Any]) -> Round:
+        """Runs in the background."""
+        began = time.perf_counter()
+        self._load_teacher(key["teacher"])
+        picks = self.picker.picks(number).share(self.world.rank, self.world.size)
+        made = self.maker.make(picks, key)
+        made.facts["seconds"] = time.perf_counter() - began
+        made.save(
+            self.path(number) if self.world.size == 1 else self._share(number, self.world.rank)
+        )
+        return made
+
+    def _share(self, number: int, rank: int) -> Path:
+        return self.path(number).with_suffix(f".{rank}-of-{self.world.size}.npz")
+
+    def _join(self, number: int) -> None:
+        paths = [self._share(number, rank) for rank in range(self.world.size)]
+        shares = [Round.load(path) for path in paths]
+        merged([share for share in shares if share is not None]).save(self.path(number))
+        for path in paths:
+            path.unlink()
+
+
+def prune_rounds(directory: Path, keep: Collection[int]) -> None:
+    """Delete all other rounds, and shares of them."""
+    for path in directory.glob("round-*"):
+        name = _NAME.fullmatch(path.name)
+        if name is None or int(name[1]) not in keep:
+            path.unlink(missing_ok=True)

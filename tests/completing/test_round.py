@@ -1,0 +1,138 @@
+"""Rounds on disk, in parts, and as corpora to train on."""
+
+import json
+
+import numpy as np
+import pytest
+
+from accord.completing.filters import FATES
+from accord.completing.round import Origins, Round, merged, taken
+from accord.completing.triads import Triads
+from accord.corpus.sentences import ParallelCorpus, Sentences
+from accord.errors import AccordError
+from accord.graph import Direction, TranslationGraph
+
+LANGUAGES = ("en", "de", "es", "fr")
+GRAPH = TranslationGraph(
+    LANGUAGES,
+    frozenset(Direction(*d) for x in LANGUAGES[1:] for d in (("en", x), (x, "en"))),
+)
+GOLD = [
+    ParallelCorpus(
+        ("en", other),
+        (Sentences.of([[10 * c], [10 * c + 1]]), Sentences.of([[100 + c], [200 + c, 201 + c]])),
+        (("en", other),),
+    )
+    for c, other in enumerate(("de", "es"))
+]
+
+
+def facts(**keys):
+    fates = dict.fromkeys(FATES, 0) | {"kept": 3}
+    return {"round": 4, "pairs": 5, "fates": fates, "source_tokens": 10, "target_tokens": 12,
+            "seconds": 1.5, **keys}  # fmt: skip
+
+
+def a_round(rows, sentences, **keys):
+    """Rows are place, corpus, line, side, language."""
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+    return Round(Origins(*columns), Sentences.of(sentences), facts(**keys))
+
+
+ROUND = a_round(
+    [(0, 0, 1, 0, 2), (0, 0, 1, 0, 3), (1, 1, 0, 0, 3), (2, 0, 0, 0, 3)],
+    [[7, 8], [9], [5, 5, 5], [6]],
+)
+
+
+def same(one, other):
+    assert one.facts == other.facts
+    assert [row.tolist() for row in one.sentences] == [row.tolist() for row in other.sentences]
+    for name, column in vars(one.origins).items():
+        assert (column == getattr(other.origins, name)).all()
+
+
+def test_what_is_written_is_read(tmp_path):
+    path = tmp_path / "pool" / "round-000004.npz"
+    ROUND.save(path)
+    found = Round.load(path)
+    same(found, ROUND)
+    assert found.sentences.ids.dtype == np.uint16
+    assert len(found) == 4
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "empty", "flipped"])
+def test_a_damaged_round_is_no_round(tmp_path, damage):
+    path = tmp_path / "round.npz"
+    ROUND.save(path)
+    data = bytearray(path.read_bytes())
+    if damage == "gone":
+        path.unlink()
+    elif damage == "flipped":
+        data[data.index(bytes([7, 0, 8, 0]))] ^= 1
+        path.write_bytes(data)
+    else:
+        path.write_bytes(data[: len(data) // 2 if damage == "cut" else 0])
+    assert Round.load(path) is None
+
+
+def pairs(corpora):
+    """Every example: direction, source, target."""
+    return sorted(
+        (str(Direction(*d)), corpus.side(d[0])[i].tolist(), corpus.side(d[1])[i].tolist())
+        for corpus in corpora
+        for d in corpus.directions
+        for i in range(len(corpus))
+    )
+
+
+def test_pairs_of_each_part():
+    distilled = [
+        ("de-es", [200, 201], [7, 8]),
+        ("de-fr", [100], [6]),
+        ("de-fr", [200, 201], [9]),
+        ("es-fr", [101], [5, 5, 5]),
+    ]
+    assert pairs(ROUND.corpora(GOLD, Triads(GRAPH, ["distillation"]))) == distilled
+    back = sorted((f"{d[3:]}-{d[:2]}", target, source) for d, source, target in distilled)
+    assert pairs(ROUND.corpora(GOLD, Triads(GRAPH, ["back-translation"]))) == back
+    both = ROUND.corpora(GOLD, Triads(GRAPH, ["distillation", "back-translation"]))
+    assert pairs(both) == sorted(distilled + back)
+    assert len(both) == 3
+    latent = pairs(ROUND.corpora(GOLD, Triads(GRAPH, ["latent"])))
+    assert latent == [("es-fr", [7, 8], [9]), ("fr-es", [9], [7, 8])]
+
+
+def test_where_one_of_two_translations_was_dropped_there_is_no_latent_pair():
+    alone = a_round([(0, 0, 1, 0, 2), (1, 0, 0, 0, 3)], [[7, 8], [9]])
+    with pytest.raises(AccordError):
+        alone.corpora(GOLD, Triads(GRAPH, ["latent"]))
+
+
+def test_nothing_kept_says_what_dropped_it():
+    counts = dict.fromkeys(FATES, 0) | {"length_ratio": 1234, "distinct_bigrams": 2}
+    with pytest.raises(AccordError, match="round 4: length_ratio 1,234, distinct_bigrams 2") as e:
+        a_round([], [], fates=counts).corpora(GOLD, Triads(GRAPH, ["distillation"]))
+    assert "start" in e.value.fix
+
+
+def test_shares_of_processes_become_one_round():
+    shares = [
+        a_round([(0, 0, 1, 0, 2), (0, 0, 1, 0, 3), (2, 0, 0, 0, 3)], [[7, 8], [9], [6]]),
+        a_round([(1, 1, 0, 0, 3)], [[5, 5, 5]], seconds=2.5, target_tokens=4),
+    ]
+    whole = merged(shares)
+    same(whole, Round(ROUND.origins, ROUND.sentences, whole.facts))
+    assert whole.facts["seconds"] == 2.5
+    assert whole.facts["target_tokens"] == 16
+    assert whole.facts["fates"]["kept"] == 6
+    assert whole.facts["pairs"] == 10
+    json.dumps(whole.facts)
+
+
+def test_lines_are_taken_in_any_order():
+    sentences = Sentences.of([[1, 2], [], [3], [4, 5, 6]])
+    found = taken(sentences, np.array([3, 1, 0, 3]))
+    assert [row.tolist() for row in found] == [[4, 5, 6], [], [1, 2], [4, 5, 6]]
+    assert len(taken(sentences, np.array([], dtype=np.int64))) == 0
