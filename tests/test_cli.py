@@ -168,10 +168,16 @@ def check_translation(directory):
     lines = [json.loads(line) for line in (directory / "out.txt").read_text("utf-8").splitlines()]
     assert [line["source"] for line in lines] == ["3 Wochen", "", "5 Tage"]
     assert {"hypotheses", "text", "language", "via"} <= set(lines[0])
+    mixed = ("--from", "de", "--ensemble", "direct:0.4,via:en:0.6", "--json", "--beam", "1")
+    found = accord(*run, *mixed, "--input", "in.txt", cwd=directory).stdout.splitlines()
+    read = [json.loads(line)["ensemble"] for line in found]
+    assert [(member["weight"], member["via"]) for member in read[0]] == [(0.4, []), (0.6, ["en"])]
+    assert (read[0][0]["text"], read[1]) == ("3 Wochen", [])
     for options, part in (
         (("--input", "none.txt"), "none.txt: cannot be read"),
         (("--input", "in.txt", "--via", "auto"), "--from"),
         (("--input", "in.txt", "--via", "xx"), "xx"),
+        (("--input", "in.txt", "--ensemble", "direct"), "direct,via:en"),
         (("--input", "in.txt", "--precision", "fp16"), "fp16"),
         (("--input", "in.txt", "--vocabulary", "some"), "some"),
         (("--input", "in.txt", "--checkpoint", "step-1"), "step-1"),
