@@ -332,6 +332,20 @@ class CompleteConfig(Section):
     given both, a subword."""
 
 
+class ConsistencyConfig(Section):
+    """Decode-free consistency (CrossConST): led along the target of a pair, the decoder should say
+    the same whether it reads the source or the target itself."""
+
+    weight: Annotated[Real, Field(ge=0)] = 0.25
+    """alpha: how much the divergence of a target token counts beside its likelihood; 0 leaves it
+    out."""
+    start: Annotated[Whole, Field(ge=0)] = 0
+    """The last step without it."""
+    divergence: Literal["forward", "symmetric"] = "forward"
+    """forward: KL(P given the source || P given the target), as in CrossConST. symmetric: the mean
+    of that and of its reverse."""
+
+
 class ObjectiveSettings(Section):
     """What is optimised beside the likelihood of the training pairs."""
 
@@ -339,6 +353,8 @@ class ObjectiveSettings(Section):
     """Agreement-based training; without it the model is the Basic one."""
     complete: CompleteConfig | None = None
     """Synthetic pairs for directions without data."""
+    consistency: ConsistencyConfig | None = None
+    """Decode-free consistency between reading sources and reading targets."""
 
 
 class ValidationSettings(Section):
@@ -363,6 +379,9 @@ class ValidationSettings(Section):
 class TrainingSettings(Section):
     """The course of training."""
 
+    seed: Annotated[Whole, Field(ge=0, lt=2**63)] | None = None
+    """Random choices of training: first weights, order of batches, dropout. By default the
+    experiment's seed; another one repeats training on the same prepared data."""
     init_from: str | None = None
     """Start from the newest checkpoint of another run: weights, optimiser, step and place in the
     data. Branches of one run are so matched in updates."""
@@ -410,7 +429,7 @@ class Experiment(Section):
     name: Annotated[str, StringConstraints(pattern=r"^[^\W_][\w.+-]*$")]
     """Names the store and the run; by default the name of the experiment file."""
     seed: Annotated[Whole, Field(ge=0, lt=2**63)] = 1
-    """Every random choice follows from it."""
+    """Every random choice follows from it; training has one of its own if `training.seed` is set."""
     languages: Annotated[tuple[Language, ...], Field(min_length=2, max_length=1000)]
     """All languages to translate between."""
     corpora: Annotated[tuple[Corpus, ...], Field(min_length=1)]
@@ -441,6 +460,11 @@ class Experiment(Section):
     """How it is trained: steps, batches, optimiser, checkpoints, validation."""
     run: Directory = "runs/{name}"
     """Directory of the trained model and all that is known about it."""
+
+    @property
+    def training_seed(self) -> int:
+        """What the random choices of training follow from."""
+        return self.seed if self.training.seed is None else self.training.seed
 
     @property
     def graph(self) -> TranslationGraph:

@@ -109,11 +109,19 @@ def test_the_share_of_agreement_in_the_gradient_is_logged(toy, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ended", "ratio", "said"),
-    [(1.0, 1.0, None), (0.9, 1.5, None), (0.2, 1.0, "come to an end"), (1.0, 0.4, "0.40 times")],
+    ("dials", "said"),
+    [
+        ({"length_ratio": 1.0}, None),
+        ({"ended": 0.9, "length_ratio": 1.5, "right_language": 0.9, "gradient_ratio": 2.0}, None),
+        ({"ended": 0.2}, "come to an end"),
+        ({"length_ratio": 0.4}, "0.40 times"),
+        ({"right_language": 0.3}, "30% of the auxiliary translations are in the right"),
+        ({"gradient_ratio": 34.2}, "34 times as long"),
+    ],
 )
-def test_translations_that_degenerate_are_noticed(ended, ratio, said):
-    problem = degenerate({"agreement_ended": ended, "agreement_length_ratio": ratio})
+def test_translations_that_degenerate_are_noticed(dials, said):
+    values = {f"agreement_{name}": value for name, value in {"ended": 1.0, **dials}.items()}
+    problem = degenerate(values)
     assert (problem is None) == (said is None)
     assert said is None or said in problem
 

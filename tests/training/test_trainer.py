@@ -307,3 +307,12 @@ def test_tokens_of_an_epoch_are_those_of_the_store(toy, tmp_path):
 def test_a_run_shorter_than_a_line_of_the_log_is_logged_all_the_same(toy, tmp_path):
     train(experiment(toy, tmp_path, training__steps=3))
     assert [line["step"] for line in metrics(tmp_path, "train")] == [3]
+
+
+def test_another_seed_of_training_needs_no_other_data(toy, tmp_path):
+    """Only the experiment's own seed is part of the data; None stands for it."""
+    for name, seed in (("own", None), ("same", 1), ("other", 2)):
+        train(experiment(toy, tmp_path / name, training__steps=2, training__seed=seed))
+    own, same, other = (weights(tmp_path / name, 2) for name in ("own", "same", "other"))
+    assert all(torch.equal(own[name], same[name]) for name in own)
+    assert not any(torch.equal(own[name], other[name]) for name in own if "weight" in name)

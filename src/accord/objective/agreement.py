@@ -43,9 +43,12 @@ SUMS = (
 )
 _READING = SUMS.index("pairs") - 2  # counted while translations are scored
 
-# Healthy auxiliary translations nearly all end, and are about as long as the sentences they are of.
+# Healthy auxiliary translations nearly all end, are in the language asked for, and about as long as
+# the sentences they are of; what they teach weighs no more than what gold sentences do.
 _LEAST_ENDED = 0.5
 _MOST_RATIO = 1.6
+_LEAST_RIGHT = 0.5
+_MOST_GRADIENT = 10.0
 
 
 @dataclass(frozen=True)
@@ -182,13 +185,25 @@ def dials(sums: Sequence[float], sentences: int) -> dict[str, float]:
 
 def degenerate(values: Mapping[str, object]) -> str | None:
     """What is wrong with the translations that these dials describe, if anything is."""
-    ended, ratio = values.get("agreement_ended"), values.get("agreement_length_ratio")
-    if not isinstance(ended, float) or not isinstance(ratio, float):
+    if "agreement_ended" not in values:
         return None
+    ended, ratio, right, gradient = (
+        float(str(values.get(f"agreement_{name}", usual)))
+        for name, usual in (
+            ("ended", 1),
+            ("length_ratio", 1),
+            ("right_language", 1),
+            ("gradient_ratio", 0),
+        )
+    )
     if ended < _LEAST_ENDED:
         return f"only {ended:.0%} of the auxiliary translations come to an end"
     if not 1 / _MOST_RATIO < ratio < _MOST_RATIO:
         return f"auxiliary translations have {ratio:.2f} times the length of the sentences"
+    if right < _LEAST_RIGHT:
+        return f"only {right:.0%} of the auxiliary translations are in the right language"
+    if gradient > _MOST_GRADIENT:
+        return f"agreement's gradient is {gradient:.0f} times as long as the likelihood's"
     return None
 
 

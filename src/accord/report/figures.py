@@ -108,7 +108,7 @@ def _facts(run: ReportedRun) -> dict[str, Any]:
     trained = {f"training: {key}": value for key, value in run.environment.items()}
     return {
         "experiment": run.experiment.name,
-        "seed": run.experiment.seed,
+        "seed": run.experiment.training_seed,
         "data": run.manifest["fingerprint"],
         **trained,
         "evaluation: name": evaluation.name,

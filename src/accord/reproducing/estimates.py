@@ -15,8 +15,8 @@ from accord.reproducing.study import BURN_IN, Study
 _UPDATE = {False: (0.0076, 0.94e-6), True: (0.0098, 1.05e-6)}
 _BF16_ONLY = 2.0
 """fp32 counts twice: the table is bf16, and fp32 was not measured."""
-_AGREEMENT = {"hard": 3.1, "sampled": 3.1, "continuous": 7.1, "straight-through": 7.1}
-"""Times the update of Basic; sampled and straight-through by analogy."""
+_AGREEMENT = {"hard": 2.6, "sampled": 2.6, "continuous": 5.3, "straight-through": 5.3}
+"""Times the update of Basic, computed in every update; sampled, straight-through by analogy."""
 _COMPLETE = 2.0
 """Not measured."""
 _FILLED = 0.87
@@ -31,7 +31,7 @@ _SECONDS = 3600.0
 
 ASSUMPTIONS = (
     "An estimate, from figures measured on one NVIDIA H200 in bf16 "
-    "(benchmarks/train_speed_h200_202611.md); agreement costs 3.1 (hard) or 7.1 (continuous) "
+    "(benchmarks/train_speed_h200_202611.md); agreement costs 2.6 (hard) or 5.3 (continuous) "
     "times an update; fp32 is taken as twice bf16 and Complete as twice Basic, neither measured. "
     "--speed gives your own target tokens a second of Basic. Time to fetch is not counted."
 )

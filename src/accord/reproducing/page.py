@@ -140,7 +140,7 @@ def _settings(plan: Plan, outcome: Outcome) -> Grid:
         f"{count(training.batch_tokens)} tokens an update",
         "updates": f"{count(study.start)} Basic, then {count(training.steps - study.start)} more "
         "in each branch",
-        "seed": experiment.seed,
+        "seed": experiment.training_seed,
         "evaluated": f"{plan.options.split} set, beam {plan.options.beam}, checkpoint "
         f"{plan.options.checkpoint}: "
         + ", ".join(

@@ -136,8 +136,9 @@ def serve(
             _watch_parent(server)
             log.write({"event": "serving", "address": address(sock), "pid": os.getpid()})
             sock.listen(2048)
-            ready()
-            server.run([sock])
+            with server.capture_signals():  # whoever reads that it is ready may at once end it
+                ready()
+                server.run([sock])
             log.write({"event": "ended", "pid": os.getpid()})
     finally:
         log.close()
