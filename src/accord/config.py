@@ -429,7 +429,7 @@ class Experiment(Section):
     name: Annotated[str, StringConstraints(pattern=r"^[^\W_][\w.+-]*$")]
     """Names the store and the run; by default the name of the experiment file."""
     seed: Annotated[Whole, Field(ge=0, lt=2**63)] = 1
-    """Every random choice follows from it; training has one of its own if `training.seed` is set."""
+    """Every random choice follows from it, but those of training if that has its own."""
     languages: Annotated[tuple[Language, ...], Field(min_length=2, max_length=1000)]
     """All languages to translate between."""
     corpora: Annotated[tuple[Corpus, ...], Field(min_length=1)]

@@ -20,7 +20,7 @@ def batch(rows, source, target):
 
 
 def outcome(loss, nll, norm, applied=True):
-    return Outcome(torch.tensor([loss, nll, *[0.0] * len(SUMS)]), norm, applied)
+    return Outcome(torch.tensor([loss, nll, 0.0, 0.0, *[0.0] * len(SUMS)]), norm, applied)
 
 
 def test_lines_after_the_step_of_a_resume_are_dropped(tmp_path):

@@ -47,6 +47,12 @@ class Worker(Generic[T]):
         self._thread = threading.Thread(target=run, name="pool", daemon=True)
         self._thread.start()
 
+    def wait(self, seconds: float) -> bool:
+        """Wait for so long at most; whether the work has ended, well or not."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+        return self._thread is None or not self._thread.is_alive()
+
     def result(self) -> T:
         """Wait for the work and return what it made."""
         if self._thread is None:

@@ -16,6 +16,8 @@ class PoolState:
     teacher: str = ""
     """Of the round in use; empty where none is."""
     next_teacher: str = ""
+    asked: str = ""
+    """Who was to teach when that was decided: another answer asks for another teacher."""
     best_bleu: float | None = None
     """Of the teachers that the guard let pass."""
     first_length_ratio: float | None = None

@@ -31,8 +31,21 @@ def composite_likelihood(
         return Likelihood(zero, zero.detach(), 0)
     memory = model.encode(batch.source_BS, batch.source_lengths_B)
     hidden_BTD = model.decode(memory, model.shifted_embeddings(batch.target_BT))
-    loss, nll = linear_cross_entropy(
+    return likelihood_of(
+        model,
         hidden_BTD.flatten(0, 1).index_select(0, batch.places_N),
+        batch,
+        label_smoothing=label_smoothing,
+        chunk=chunk,
+    )
+
+
+def likelihood_of(
+    model: Seq2Seq, hidden_ND: Tensor, batch: TensorBatch, *, label_smoothing: float, chunk: int
+) -> Likelihood:
+    """The same from the decoder's hidden vectors at the places to be scored."""
+    loss, nll = linear_cross_entropy(
+        hidden_ND,
         model.output_weight,
         batch.target_BT.flatten().index_select(0, batch.places_N),
         label_smoothing=label_smoothing,

@@ -102,7 +102,7 @@ def agreeing_of(experiment: Experiment, store: Store, world: World) -> Agreeing 
         config,
         experiment.graph,
         store,
-        seed=experiment.seed,
+        seed=experiment.training_seed,
         rank=world.rank,
         world_size=world.size,
     )

@@ -39,7 +39,7 @@ class Completing:
 
     `state` is where an earlier process stood and is kept up to date. `shapes` are rows and length
     of gold micro-batches, shortest first: a GPU gets no larger ones, and no other lengths. `say` is
-    told of every round that comes into use.
+    told of every round that comes into use. `told` says whether to give up waiting for one.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Completing:
         shapes: Sequence[tuple[int, int]],
         progress: Progress,
         say: Say,
+        told: Callable[[], bool] = lambda: False,
     ) -> None:
         check(config)
         self.config = config
@@ -64,9 +65,10 @@ class Completing:
         self.run = run
         self.state = state
         self.waited = 0.0
-        self._seed = experiment.seed
+        self._seed = experiment.training_seed
         self._progress = progress
         self._say = say
+        self._told = told
         self._longest = shapes[-1][1]
         self._budget = max(int(config.share * experiment.training.batch_tokens), self._longest)
         self._shapes = [
@@ -88,6 +90,8 @@ class Completing:
             bf16=bf16, progress=progress, stopped=self._worker.stopped,
         )  # fmt: skip
         self._settings = self._fingerprint()
+        if state.settings != self._settings:
+            self._restart()
         if not state.next_teacher:
             _ = self._teaching.other  # says at once, not at the start, if there is none
         self._pool: Pool | None = None
@@ -96,7 +100,8 @@ class Completing:
     def next(self, step: int) -> Synthetic | None:
         """The synthetic batch of an update; waits where its round is not ready.
 
-        None before the start: nothing is computed then, and the run is Basic, bit for bit.
+        None before the start: nothing is computed then, and the run is Basic, bit for bit. Where
+        waiting is given up, `Cancelled` is raised, and the state is as it was.
         """
         if step <= self.config.start:
             return None
@@ -141,16 +146,18 @@ class Completing:
     def _directory(self) -> Path:
         return self.run.path / "pool"
 
+    @property
+    def _versions(self) -> Path:
+        return self._teaching.versions.directory
+
     def _open(self, step: int) -> Pool:
         """Begin the pool, or go on where the state says."""
         state, settings = self.state, self._settings
-        if state.settings != settings:
-            self._restart()
         if self.world.is_first:
             self.prune()  # what is not in the state was made after it, and will be made again
-            for folder in (self._directory, self._teaching.versions.directory):
-                for left in folder.glob(".*"):  # by a process that was killed while writing
-                    left.unlink()
+            # Left by a process that was killed while writing.
+            for left in [*self._directory.glob(".round-*"), *self._versions.glob(".step-*")]:
+                left.unlink(missing_ok=True)
         if state.next_teacher:
             self._teaching.restore(self.run.checkpoints.path(step - 1))
         else:
@@ -160,8 +167,9 @@ class Completing:
             self.store.corpora, self.store.languages, teacher, self._filters, self.config.select
         )
         pool = Pool(
-            self._directory, self._picker, maker, self._worker, self.world, self._teaching.load
-        )
+            self._directory, self._picker, maker, self._worker, self.world, self._teaching.load,
+            self._told,
+        )  # fmt: skip
         if state.teacher and state.epoch < self.config.uses:
             pool.request(state.round, state.teacher, settings)
             self._use(pool.take(state.round), Position(state.epoch, state.batch))
@@ -169,13 +177,14 @@ class Completing:
         return pool
 
     def _restart(self) -> None:
-        """Other settings than before make other rounds; the teacher may go on."""
-        if self.state.settings:
+        """Other settings than before make other rounds; the teacher goes on if it is to."""
+        state, asked = self.state, self._teaching.asked
+        if state.settings:
             self._progress.note("other synthetic pairs than before: continuing with the next round")
-        self.state.settings = self._settings
-        self.state.teacher = ""
-        if self.config.teacher.run is not None:
-            self.state.next_teacher = ""
+        state.settings = self._settings
+        state.teacher = ""
+        if state.asked != asked:
+            state.asked, state.next_teacher = asked, ""
 
     def _take(self, pool: Pool, step: int) -> "Batches":
         """Use the next round, and ask for the one after it."""
@@ -230,6 +239,7 @@ class Completing:
         known = self.config.model_dump(mode="json", exclude={"weight", "start", "share", "teacher"})
         known |= {
             "vote": self.config.teacher.vote,
+            "asked": self._teaching.asked,
             "seed": self._seed,
             "data": self.store.manifest["fingerprint"],
             "budget": self._budget,

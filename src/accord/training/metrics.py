@@ -13,7 +13,7 @@ from accord.corpus.batches import Batch
 from accord.files import atomic_write, writing_errors
 from accord.objective.agreement import SUMS, dials
 from accord.training.distributed import World
-from accord.training.update import Outcome
+from accord.training.update import LOSSES, Outcome
 
 
 class MetricsLog:
@@ -108,6 +108,9 @@ class Totals:
     seconds: float = 0.0
     wait: float = 0.0
     agreement: list[float] = field(default_factory=lambda: [0.0] * len(SUMS))
+    consistency_loss: float = 0.0
+    consistency_tokens: float = 0.0
+    """Target tokens of the updates with consistency."""
     complete_tokens: float = 0.0
     """Target tokens of synthetic pairs."""
     complete_scored: float = 0.0
@@ -135,7 +138,11 @@ class Totals:
             "wait_share": self.wait / self.seconds,
             **(dials(self.agreement, int(self.rows)) if any(self.agreement) else {}),
             **(self._complete() if self.complete_tokens else {}),
+            **(self._consistency() if self.consistency_tokens else {}),
         }
+
+    def _consistency(self) -> dict[str, float | None]:
+        return {"consistency_loss": self.consistency_loss / self.consistency_tokens}
 
     def _complete(self) -> dict[str, float | None]:
         """Synthetic pairs, apart from all that is said about gold ones."""
@@ -158,7 +165,9 @@ class Window:
         self.totals = totals
         self._world = world
         self._counts = [0] * len(_COUNTS)
-        self._sums_K = torch.zeros(4 + len(SUMS), dtype=torch.float64, device=world.device)
+        self._sums_K = torch.zeros(
+            2 + len(LOSSES) + len(SUMS), dtype=torch.float64, device=world.device
+        )
 
     def add(self, batch: Batch, outcome: Outcome, synthetic_tokens: int = 0) -> None:
         """One more update; the losses stay on the device."""
@@ -191,7 +200,7 @@ class Window:
         """Bring the totals up to date; all processes must ask. This waits for the device."""
         counts = self._sums_K.new_tensor(self._counts)
         sums = self._world.sum(torch.cat([counts, self._sums_K])).tolist()
-        for name in (*_COUNTS, "complete_loss", "complete_nll", "loss", "nll"):
+        for name in (*_COUNTS, "complete_loss", "complete_nll", *LOSSES):
             setattr(self.totals, name, getattr(self.totals, name) + sums.pop(0))
         self.totals.agreement = [
             old + new for old, new in zip(self.totals.agreement, sums, strict=True)

@@ -14,17 +14,20 @@ class MicroBatch:
 
     pairs: TensorBatch
     agreement: AgreementInputs | None = None
+    consistent: bool = False
+    """Whether consistency is on; all that it reads is in the pairs."""
 
     @property
     def shape(self) -> tuple[int, ...]:
         """What a CUDA graph depends on."""
-        found = (*self.pairs.source_BS.shape, *self.pairs.target_BT.shape)
+        pairs = self.pairs
+        found = (self.consistent, *pairs.source_BS.shape, *pairs.target_BT.shape)
         return found if self.agreement is None else (*found, *self.agreement.sentences_RS.shape)
 
     def to(self, device: torch.device) -> "MicroBatch":
         """On a device."""
         agreement = self.agreement.to(device) if self.agreement is not None else None
-        return MicroBatch(self.pairs.to(device), agreement)
+        return MicroBatch(self.pairs.to(device), agreement, self.consistent)
 
     def copy_from(self, other: "MicroBatch") -> None:
         """Take over the contents of one of the same shape."""

@@ -15,13 +15,17 @@ from accord.completing.background import Worker
 from accord.completing.making import RoundMaker
 from accord.completing.picks import Picker
 from accord.completing.round import Round, merged
+from accord.completing.teacher import Cancelled
+from accord.errors import AccordError
 from accord.training.distributed import World
 
+_LOOK_SECONDS = 0.5  # between two looks whether somebody said stop
 _NAME = re.compile(r"round-(\d{6,})(\.\d+-of-\d+)?\.npz")
 
 
 class Pool:
-    """Rounds of one run. `load_teacher` puts a version's weights into the maker's teacher.
+    """Rounds of one run. `load_teacher` puts a version's weights into the maker's teacher; `told`
+    says whether to give up waiting.
 
     All processes must ask for the same things in the same order.
     """
@@ -34,6 +38,7 @@ class Pool:
         worker: Worker[Round],
         world: World,
         load_teacher: Callable[[str], None],
+        told: Callable[[], bool] = lambda: False,
     ) -> None:
         self.directory = directory
         self.picker = picker
@@ -41,6 +46,7 @@ class Pool:
         self.worker = worker
         self.world = world
         self._load_teacher = load_teacher
+        self._told = told
         self._found: Round | None = None
 
     def request(self, number: int, teacher: str, settings: str) -> None:
@@ -57,17 +63,16 @@ class Pool:
         """The round that was asked for; waits until it is there."""
         if self._found is not None:
             return self._found
+        while self.world.any(not self.worker.wait(_LOOK_SECONDS)):
+            if self.world.any(self._told()):
+                raise Cancelled
         made = self.worker.result()
         if self.world.size == 1:
             return made
-        self.world.any(False)  # all shares are on disk
-        if self.world.is_first:
+        if self.world.is_first:  # all shares are on disk by now
             self._join(number)
         self.world.share("")
-        joined = Round.load(self.path(number))
-        if joined is None:
-            raise ValueError(f"{self.path(number)} cannot be read")
-        return joined
+        return _whole(self.path(number))
 
     def path(self, number: int) -> Path:
         """The file of a round."""
@@ -95,10 +100,21 @@ class Pool:
 
     def _join(self, number: int) -> None:
         paths = [self._share(number, rank) for rank in range(self.world.size)]
-        shares = [Round.load(path) for path in paths]
-        merged([share for share in shares if share is not None]).save(self.path(number))
+        merged([_whole(path) for path in paths]).save(self.path(number))
         for path in paths:
             path.unlink()
+
+
+def _whole(path: Path) -> Round:
+    """A round, or a share of one, that was written a moment ago."""
+    found = Round.load(path)
+    if found is None:
+        raise AccordError(
+            "what was just written cannot be read",
+            where=str(path),
+            fix="all processes must see the same disk; the same command resumes the run",
+        )
+    return found
 
 
 def prune_rounds(directory: Path, keep: Collection[int]) -> None:

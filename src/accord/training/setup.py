@@ -40,7 +40,7 @@ def hardware(world: World, threads: int, bf16: bool) -> str:
 
 def build_model(experiment: Experiment, vocabulary_size: int) -> GNMT:
     """The experiment's model, with weights drawn from its seed."""
-    torch.manual_seed(experiment.seed)
+    torch.manual_seed(experiment.training_seed)
     settings = experiment.model
     return GNMT(
         vocabulary_size,
@@ -60,7 +60,7 @@ def identity(experiment: Experiment, store: Store) -> dict[str, Any]:
         "optimizer": settings.optimizer.kind,
         "data": {
             "fingerprint": store.manifest["fingerprint"],
-            "seed": experiment.seed,
+            "seed": experiment.training_seed,
             "batch_tokens": settings.batch_tokens,
             "temperature": settings.temperature,
         },

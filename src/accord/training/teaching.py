@@ -61,6 +61,12 @@ class Teaching:
             directions = taught_by(experiment, Triads(experiment.graph, config.parts))
             self._guard = Guard(store.held_out, directions, config.teacher.tolerance)
 
+    @property
+    def asked(self) -> str:
+        """Who is to teach; all versions for one answer are of models of the same shape."""
+        teacher = self.config.teacher
+        return f"{teacher.kind} {teacher.run}" if teacher.run is not None else teacher.kind
+
     @cached_property
     def other(self) -> RunDirectory | None:
         """The other run that teaches, if one does: needed only until its weights are copied."""
@@ -70,6 +76,7 @@ class Teaching:
     def decide(self, step: int, state: PoolState) -> None:
         """Set who teaches the next round, after so many updates of the student."""
         teacher = self.config.teacher
+        state.guard = None
         if teacher.kind == "frozen" and state.next_teacher:
             return
         if teacher.kind == "ema" and self.average is None:

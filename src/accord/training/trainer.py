@@ -103,6 +103,8 @@ class Trainer:
             origin=self._origin(),
         )
         self.agreeing = agreeing_of(experiment, self.store, world)
+        consistency = experiment.objective.consistency
+        self.consistency = consistency if consistency and consistency.weight else None
         self.updater = Updater(
             self.model,
             self.optimizer,
@@ -112,13 +114,14 @@ class Trainer:
             graphs=self.on_gpu,
             world_size=world.size,
             agreement=self.agreeing.settings if self.agreeing else None,
+            consistency=self.consistency,
         )
         self.stream = BatchStream(
             self.store.corpora,
             self.store.languages,
             self.store.vocabulary.tags,
             batch_tokens=self.settings.batch_tokens,
-            seed=experiment.seed,
+            seed=experiment.training_seed,
             temperature=self.settings.temperature,
             rank=world.rank,
             world_size=world.size,
@@ -174,10 +177,11 @@ class Trainer:
 
     def _trial(self, batch: Batch, shape: tuple[int, int]) -> MicroBatch:
         pairs = TensorBatch.of_shape(batch, *shape)
-        if self.agreeing is None:
-            return MicroBatch(pairs)
-        none = np.full(batch.rows, NONE, dtype=np.int16)
-        return MicroBatch(pairs, self.agreeing.inputs(batch, none, shape))
+        inputs = None
+        if self.agreeing is not None:
+            none = np.full(batch.rows, NONE, dtype=np.int16)
+            inputs = self.agreeing.inputs(batch, none, shape)
+        return MicroBatch(pairs, inputs, self.consistency is not None)
 
     # --- the loop --------------------------------------------------------------------------
 
@@ -219,6 +223,7 @@ class Trainer:
         drawn_B = None
         if self.agreeing is not None and self.agreeing.is_on(self._prepared):
             drawn_B = self.agreeing.draw(batch, position)
+        consistent = self.consistency is not None and self._prepared > self.consistency.start
         ready = []
         for k in range(self.parts):
             part = batch.part(k, self.parts)
@@ -227,7 +232,7 @@ class Trainer:
             inputs = None
             if self.agreeing is not None and drawn_B is not None:
                 inputs = self.agreeing.inputs(part, drawn_B[k :: self.parts], shape)
-            ready.append(MicroBatch(pairs, inputs))
+            ready.append(MicroBatch(pairs, inputs, consistent))
         return position, batch, ready
 
     def _advance(self, batches: Prefetcher[Ready]) -> None:
@@ -249,7 +254,7 @@ class Trainer:
         step = self.step + 1
         synthetic = self.completing.next(step) if self.completing is not None else None
         set_learning_rate(self.optimizer, self._rate(step))
-        set_seed(_step_seed(self.experiment.seed, step, self.world.rank))
+        set_seed(_step_seed(self.experiment.training_seed, step, self.world.rank))
         weights = self.agreeing.weights(step) if self.agreeing else (0.0, 0.0)
         outcome = self.updater.update(
             tensors, batch.update_target_tokens, batch.update_rows, weights, synthetic

@@ -7,20 +7,26 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from accord.config import ConsistencyConfig
 from accord.model.protocol import Seq2Seq
+from accord.model.tensors import TensorBatch
 from accord.objective.agreement import SUMS, AgreementSettings, agreement
 from accord.objective.agreement_inputs import AgreementInputs
+from accord.objective.consistency import consistent_likelihood
 from accord.objective.likelihood import composite_likelihood
 from accord.training.adafactor import Adafactor
 from accord.training.gradients import FlatGradients
 from accord.training.graphs import GraphedLosses, graphed
 from accord.training.micro_batch import MicroBatch, Synthetic
 
+# What is added up over target tokens; those of agreement (`SUMS`) follow.
+LOSSES = ("loss", "nll", "consistency_loss", "consistency_tokens")
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an update did. `sums_K` is this process's, on the device: the summed loss and nll, then
-    what agreement adds up (`SUMS`). `synthetic_2` are loss and nll of synthetic pairs, if any."""
+    """What an update did. `sums_K` is this process's, on the device: `LOSSES`, then what agreement
+    adds up (`SUMS`). `synthetic_2` are loss and nll of synthetic pairs, if any."""
 
     sums_K: Tensor
     gradient_norm: float
@@ -42,6 +48,7 @@ class Updater:
         graphs: bool,
         world_size: int = 1,
         agreement: AgreementSettings | None = None,
+        consistency: ConsistencyConfig | None = None,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -52,6 +59,7 @@ class Updater:
         self.gradients = FlatGradients(model, apart=agreement is not None)
         self.device = self.gradients.flat.device
         self.agreement = agreement and agreement.to(self.device)
+        self.consistency = consistency
         # Weights of agreement and of encoder agreement; tensors, so that graphs see them change.
         self._weights_2 = torch.zeros(2, device=self.device)
         # Weight of a pair's likelihood: 1 but for synthetic pairs.
@@ -59,7 +67,8 @@ class Updater:
         self._losses: Callable[[MicroBatch], Tensor] = self._eager_losses
         self._step: Callable[[], object] = optimizer.step
         if graphs:
-            self._losses = GraphedLosses(self._eager_losses, self.gradients, 2 + len(SUMS))
+            count = len(LOSSES) + len(SUMS)
+            self._losses = GraphedLosses(self._eager_losses, self.gradients, count)
             if isinstance(optimizer, Adafactor):  # hundreds of small kernels; Adam's are fused
                 self._step = graphed(optimizer.step)
 
@@ -82,7 +91,7 @@ class Updater:
         for weight_1, weight in zip(self._weights_2, weights, strict=True):
             weight_1.fill_(weight * update_tokens / update_rows)
         sums_K = self.accumulate(batches)
-        self.gradients.spoil(sums_K[:2])
+        self.gradients.spoil(sums_K[: len(LOSSES)])
         synthetic_2 = None
         if synthetic is not None:
             synthetic_2 = self._add(synthetic, update_tokens)
@@ -112,11 +121,11 @@ class Updater:
 
     def _eager_losses(self, batch: MicroBatch) -> Tensor:
         batch = batch.to(self.device)
-        likelihood_2 = self._likelihood(batch)
+        losses_K = (self._consistency if batch.consistent else self._likelihood)(batch.pairs)
         if batch.agreement is None:
-            return torch.cat([likelihood_2, likelihood_2.new_zeros(len(SUMS))])
+            return torch.cat([losses_K, losses_K.new_zeros(len(SUMS))])
         # After the likelihood's backward pass, so that its dropout and memory are those of Basic.
-        return torch.cat([likelihood_2, self._agreement(batch.agreement)])
+        return torch.cat([losses_K, self._agreement(batch.agreement)])
 
     def _agreement(self, inputs: AgreementInputs) -> Tensor:
         if self.agreement is None:
@@ -129,14 +138,29 @@ class Updater:
         self.gradients.set_apart(before)
         return terms.sums_K.float()
 
-    def _likelihood(self, batch: MicroBatch) -> Tensor:
+    def _likelihood(self, pairs: TensorBatch) -> Tensor:
         with self._autocast():
-            terms = composite_likelihood(
-                self.model, batch.pairs, label_smoothing=self.label_smoothing
-            )
+            terms = composite_likelihood(self.model, pairs, label_smoothing=self.label_smoothing)
         if terms.loss.requires_grad:
             (terms.loss * self._weight).backward()  # type: ignore[no-untyped-call]
-        return torch.stack([terms.loss.detach(), terms.nll]).float()
+        zero = torch.zeros_like(terms.nll)
+        return torch.stack([terms.loss.detach(), terms.nll, zero, zero]).float()
+
+    def _consistency(self, pairs: TensorBatch) -> Tensor:
+        """The likelihood and, from the same pass, consistency; both are means over tokens."""
+        if self.consistency is None:
+            raise ValueError("a batch for consistency, but no settings of it")
+        with self._autocast():
+            terms, found = consistent_likelihood(
+                self.model,
+                pairs,
+                divergence=self.consistency.divergence,
+                label_smoothing=self.label_smoothing,
+            )
+        weighted = terms.loss * self._weight + found.loss * self.consistency.weight
+        weighted.backward()  # type: ignore[no-untyped-call]
+        sums = (terms.loss, terms.nll, found.loss, found.tokens)
+        return torch.stack([value.detach().float() for value in sums])
 
     def _autocast(self) -> torch.autocast:
         # Graphs cannot use autocast's cache of cast weights, which would not be part of them.
