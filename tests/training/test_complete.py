@@ -307,6 +307,28 @@ def test_another_run_may_teach(toy, tmp_path):
     assert metrics(run, "train")[-1]["complete_tokens"] > 0
 
 
+def test_another_teacher_takes_over_when_it_is_asked_for(toy, tmp_path):
+    """In the middle of a run, and although its model is of another size."""
+    other, run = tmp_path / "other", tmp_path / "run"
+    train(experiment(toy.file, other, training__steps=30, model__units=12))
+    best = json.loads((checkpoint(other, 30) / "state.json").read_text())["best_step"]
+
+    def taught(steps, **keys):
+        chosen = settings(toy, run, training__steps=steps, objective__complete=complete(**keys))
+        train(chosen, accept_changes=True)
+        return state(run, steps)["teacher"]
+
+    assert taught(61) == "step-00000060"
+    assert taught(62, teacher={"run": str(other)}) == f"step-{best:08d}"
+    moved = {"teacher": {"run": str(other)}, "pairs": 9}
+    other.rename(tmp_path / "moved")
+    assert taught(63, **moved) == f"step-{best:08d}"  # other rounds, but the same teacher
+    assert taught(64, teacher={"kind": "rounds", "tolerance": 100.0}) == "step-00000063"
+    assert metrics(run, "pool")[-1]["guard"]["accepted"]
+    assert taught(65) == "step-00000064"
+    assert "guard" not in metrics(run, "pool")[-1]
+
+
 def test_the_guard_keeps_bad_teachers_out(toy, tmp_path, monkeypatch):
     """Not too far below the best BLEU, and not much longer or shorter than at first."""
     values = iter([(20, 1), (19.8, 1.09), (19.4, 1), (21, 0.95), (30, 1.11), (30, 0.89)])

@@ -1,5 +1,7 @@
 """Rounds are made once, by the right teacher, and found again."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -8,8 +10,10 @@ from accord.completing.background import Worker
 from accord.completing.filters import FATES
 from accord.completing.picks import Picker
 from accord.completing.round import Origins, Round
+from accord.completing.teacher import Cancelled
 from accord.completing.triads import Triads
 from accord.corpus.sentences import ParallelCorpus, Sentences
+from accord.errors import AccordError
 from accord.graph import Direction, TranslationGraph
 from accord.training.distributed import World
 from accord.training.pool import Pool, prune_rounds
@@ -77,6 +81,48 @@ def test_what_goes_wrong_is_raised_when_the_round_is_wanted(tmp_path):
     with pytest.raises(ZeroDivisionError):
         pool.take(0)
     assert not list(tmp_path.iterdir())
+
+
+def test_waiting_can_be_given_up(tmp_path):
+    pool, go_on = a_pool(tmp_path, Maker()), threading.Event()
+    pool.maker.make = lambda *_: go_on.wait(20)
+    pool._told = lambda: True
+    pool.request(0, "step-1", "x")
+    with pytest.raises(Cancelled):
+        pool.take(0)
+    go_on.set()
+
+
+class Two(World):
+    """The first of two processes; the other one is asked nothing here."""
+
+    def any(self, flag):
+        return flag
+
+    def share(self, text):
+        return text
+
+
+@pytest.mark.parametrize("damage", [None, "gone", "cut"])
+def test_a_round_without_one_of_its_shares_is_none(tmp_path, damage):
+    shares = [Maker(), Maker()]
+    pools = [a_pool(tmp_path, maker) for maker in shares]
+    for rank, pool in enumerate(pools):
+        pool.world = Two(rank, 2, CPU)
+        pool.worker.start(lambda pool=pool: pool._make(0, {"round": 0, "teacher": "a"}))
+        pool.worker.wait(20)
+    path = pools[1]._share(0, 1)
+    if damage == "gone":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(path.read_bytes()[:-7])
+    if damage is None:
+        assert len(pools[0].take(0)) == 6
+        return
+    with pytest.raises(AccordError, match="cannot be read") as error:
+        pools[0].take(0)
+    assert error.value.where == str(path)
+    assert not pools[0].path(0).exists()
 
 
 def test_rounds_that_nobody_needs_are_deleted(tmp_path):

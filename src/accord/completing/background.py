@@ -7,6 +7,8 @@ from typing import Generic, TypeVar
 
 import torch
 
+from accord.model.recording import own_stream
+
 T = TypeVar("T")
 
 # Work that is told to stop does so after its present batch; nobody should wait longer than this.
@@ -21,7 +23,7 @@ class Worker(Generic[T]):
         # One stream for all work: freed memory is used again only by the stream that had it.
         self._stream: torch.cuda.Stream | None = None
         if device.type == "cuda":
-            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+            self._stream = own_stream(device)
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._value: T | None = None

@@ -2,9 +2,11 @@
 
 Several threads may compute at the same time: one trains while another translates. But recording
 changes, for the whole process, where random numbers come from, and every launch and every new seed
-looks there. So recording, launching and seeding exclude each other; computing does not.
+looks there. So recording, launching and seeding exclude each other; computing does not, as long as
+it is never done on the stream that is recorded.
 """
 
+import functools
 import threading
 from collections.abc import Callable
 
@@ -41,7 +43,8 @@ class Recorder:
             if before is not None:
                 before()
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode=_MODE):
+            recorded = _recorded(torch.cuda.current_device())
+            with torch.cuda.graph(graph, self._pool, recorded, _MODE):
                 function()
 
         def launch() -> None:
@@ -49,6 +52,25 @@ class Recorder:
                 graph.replay()
 
         return launch
+
+
+@functools.cache
+def _recorded(device: int) -> torch.cuda.Stream:
+    """The one stream of a device that is recorded."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
+def own_stream(device: torch.device) -> torch.cuda.Stream:
+    """A stream for the work of a thread.
+
+    PyTorch has 32 streams and gives them out in turns, so that a new one may be an old one: the
+    recorded stream would take what this thread does for a part of what another one records.
+    """
+    with _LOCK:
+        index = torch.cuda.current_device() if device.index is None else device.index
+        while (stream := torch.cuda.Stream(device)) == _recorded(index):  # type: ignore[no-untyped-call]
+            pass
+    return stream
 
 
 def set_seed(seed: int) -> None:

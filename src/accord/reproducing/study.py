@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 
@@ -12,6 +12,7 @@ from accord.errors import AccordError
 from accord.evaluation.matrix import evaluation_name
 from accord.experiment_file import load
 from accord.search.result import SearchSettings
+from accord.training.run import flat
 
 Branch = Literal["basic", "agree", "complete"]
 BURN_IN = "burn-in"
@@ -104,7 +105,7 @@ class Study:
         if not self.file.is_file() or not any(self.directory.glob("*/checkpoints/step-*")):
             return
         old, new = (
-            _flat(item.model_dump(mode="json")) for item in (load(self.file), self.experiment)
+            flat(item.model_dump(mode="json")) for item in (load(self.file), self.experiment)
         )
         changes = [
             f"  {key}: {old.get(key, 'not set')}, now {new.get(key, 'not set')}"
@@ -126,16 +127,3 @@ def assignment(key: str, value: str) -> str:
     except yaml.YAMLError:
         plain = False
     return f"{key}={value if plain else json.dumps(value)}"
-
-
-def _flat(value: Any, key: str = "") -> dict[str, Any]:
-    """Every value below, by its dotted key."""
-    if isinstance(value, dict):
-        items = list(value.items())
-    elif isinstance(value, list) and value:
-        items = list(enumerate(value))
-    else:
-        return {key: value}
-    return {
-        k: v for name, inner in items for k, v in _flat(inner, f"{key}.{name}".strip(".")).items()
-    }

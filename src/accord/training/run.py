@@ -88,7 +88,7 @@ class RunDirectory:
 
     def _changes(self, experiment: Experiment, store: Store) -> list[str]:
         before = yaml.safe_load((self.path / "experiment.yaml").read_text(encoding="utf-8"))
-        old, new = _flat(before), _flat(experiment.model_dump(mode="json"))
+        old, new = flat(before), flat(experiment.model_dump(mode="json"))
         old["the prepared data"] = read_manifest(self.path)["fingerprint"]
         new["the prepared data"] = store.manifest["fingerprint"]
         return [
@@ -135,7 +135,7 @@ def _vocabulary(manifest: Mapping[str, Any]) -> str:
     return str(manifest["files"]["vocabulary.model"]["sha256"])
 
 
-def _flat(value: Any, key: str = "") -> dict[str, Any]:
+def flat(value: Any, key: str = "") -> dict[str, Any]:
     """Every value below, by its dotted key."""
     if isinstance(value, dict):
         items = list(value.items())
@@ -144,7 +144,7 @@ def _flat(value: Any, key: str = "") -> dict[str, Any]:
     else:
         return {key: value}
     return {
-        k: v for name, inner in items for k, v in _flat(inner, f"{key}.{name}".strip(".")).items()
+        k: v for name, inner in items for k, v in flat(inner, f"{key}.{name}".strip(".")).items()
     }
 
 
