@@ -211,6 +211,14 @@ def test_whole_numbers_serve_where_a_number_is_wanted(tmp_path):
     assert (found.cleaning.max_ratio, found.vocabulary.temperature) == (3.0, 5.0)
 
 
+@pytest.mark.parametrize(
+    "item",
+    ["share=.inf", "weight=.inf", "filters.length_ratio=[0,.inf]", "teacher.tolerance=.nan"],
+)
+def test_numbers_have_an_end(tmp_path, item):
+    assert "should be a finite number" in complaint(tmp_path, GOOD, f"objective.complete.{item}")
+
+
 def test_aliases_are_followed_once(tmp_path):
     """Each list of ten is ten times the one before: all of them would be a billion visits."""
     lists = ["x0: &x0 [{a: 1}, {a: 1}]"]

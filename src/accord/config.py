@@ -3,7 +3,15 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, StringConstraints
+from pydantic import (
+    AllowInfNan,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    StringConstraints,
+)
 
 from accord.graph import Direction, TranslationGraph
 
@@ -11,9 +19,9 @@ Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(_[A-Za-z0-9]+)
 Pair = Annotated[
     str, StringConstraints(pattern=r"^[a-z]{2,3}(_[A-Za-z0-9]+)?-[a-z]{2,3}(_[A-Za-z0-9]+)?$")
 ]
-# Strict: YAML's yes and true are no numbers.
+# Strict: YAML's yes and true are no numbers, and nothing here may be endless.
 Whole = Annotated[int, Strict()]
-Real = Annotated[float, Strict()]
+Real = Annotated[float, Strict(), AllowInfNan(False)]
 FilePath = Annotated[str, StringConstraints(min_length=1)]
 Directory = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$")]
 Format = Literal["auto", "text", "tsv", "jsonl", "tmx", "iwslt", "sgm"]

@@ -16,8 +16,8 @@ from accord.search.ensemble import EnsembleDecoder
 from accord.search.forced import cross_entropies
 from accord.search.result import SearchSettings, Translation
 from accord.search.rows import source_rows
-from accord.training.checkpoint import Checkpoint, open_checkpoint
 from accord.training.run import RunDirectory
+from accord.training.run import find_checkpoint as find_checkpoint
 from accord.training.setup import build_model, use_threads
 
 Precision = Literal["auto", "fp32", "bf16"]
@@ -78,6 +78,9 @@ class TrainedModel:
             token_counts=directory.token_counts,
         )
 
+    def check_ensembles(self) -> None:
+        """They are to be had."""
+
     def translate_together(
         self,
         sources: Sequence[Sequence[str]],
@@ -99,33 +102,6 @@ class TrainedModel:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
             found = cross_entropies(self.model, inputs, outputs, device=self.device)
         return [(nll, len(row)) for nll, row in zip(found, outputs, strict=True)]
-
-
-def find_checkpoint(run: RunDirectory, name: str) -> Checkpoint:
-    """The checkpoint that is called best, last, average, or by its step."""
-    checkpoints = run.checkpoints
-    if name in ("best", "last"):
-        newest, _ = checkpoints.newest()
-        if newest is None:
-            raise AccordError(
-                "the run has no checkpoint yet",
-                where=str(run.path),
-                fix="run `accord train` until it has saved one",
-            )
-        best = newest.state.get("best_step")
-        if name == "last" or best is None or best == newest.step:
-            return newest
-        name = f"step-{best:08d}"
-    path = checkpoints.directory / name
-    if not path.is_dir():
-        average = f"make it with `accord average {run.path}`" if name == "average" else ""
-        known = ", ".join(path.name for path in checkpoints.paths()) or "none"
-        raise AccordError(
-            f"the run has no checkpoint '{name}'",
-            where=str(run.path),
-            fix=average or f"take best, last, average or one of those there are: {known}",
-        )
-    return open_checkpoint(path)
 
 
 def pick_device(name: str | None) -> torch.device:

@@ -3,11 +3,16 @@
 import errno
 import gzip
 import hashlib
+import http.client
 import random
 import urllib.request
 from collections import namedtuple
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import accord.fetching.download
 from accord.errors import AccordError
@@ -104,6 +109,84 @@ def test_two_versions_are_never_glued_together(server, tmp_path):
     get(part(server), tmp_path)
     assert server.asked("a.tgz")[1][0] is not None  # it did ask to go on
     assert (tmp_path / "a.tgz").read_bytes() == OTHER
+
+
+@settings(max_examples=30, deadline=None)
+@example([1], 0, "tag")
+@given(
+    st.lists(st.integers(0, len(CONTENT)), max_size=6),
+    st.integers(0, 6),
+    st.sampled_from(["tag", "date", "weak", "no ranges"]),
+)
+def test_wherever_it_breaks_off_one_version_comes_whole(breaks, change, kind):
+    """The file may change on the server between two attempts."""
+    with FileServer({"a.tgz": CONTENT}) as server, TemporaryDirectory() as folder:
+        server.breaks["a.tgz"] = list(breaks)
+        server.ranges = kind != "no ranges"
+        date = "Tue, 15 May 2012 10:00:00 GMT"
+        if kind != "tag":
+            server.headers = {"ETag": 'W/"w"', "Last-Modified": date if kind == "date" else None}
+            server.etags["a.tgz"] = date
+        attempts = []
+
+        def wait(seconds):
+            attempts.append(seconds)
+            if len(attempts) == change:
+                server.files["a.tgz"] = OTHER
+                if kind == "date":
+                    date = "Wed, 16 May 2012 10:00:00 GMT"
+                    server.etags["a.tgz"] = server.headers["Last-Modified"] = date
+
+        try:
+            download(part(server), Path(folder) / "a.tgz", most=10**6, progress=Silent(), wait=wait)
+        except Refusal:
+            assert len(attempts) >= 5  # it hung up before the first new byte, again and again
+            return
+        assert (Path(folder) / "a.tgz").read_bytes() == server.files["a.tgz"]
+        assert left_in(Path(folder)) == {"a.tgz"}
+
+
+@pytest.mark.parametrize("mark", ["ETag", "Last-Modified"])
+def test_a_server_that_goes_on_with_another_version_is_not_believed(server, tmp_path, mark):
+    """It was asked to go on only with the version that is here (If-Range), but does not care."""
+    old = {"ETag": None, mark: '"old"' if mark == "ETag" else "Tue, 15 May 2012 10:00:00 GMT"}
+    server.headers, server.breaks["a.tgz"] = old, [70_000]
+    server.etags["a.tgz"] = old[mark]  # so it takes up any range
+
+    class Changing(Told):
+        def note(self, text):
+            new = '"new"' if mark == "ETag" else "Wed, 16 May 2012 10:00:00 GMT"
+            server.headers, server.files["a.tgz"] = {"ETag": None, mark: new}, OTHER
+
+    get(part(server), tmp_path, progress=Changing())
+    assert server.asked("a.tgz")[1][0] == "bytes=70000-"
+    assert (tmp_path / "a.tgz").read_bytes() == OTHER
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "what"),
+    [
+        (302, {"Location": "http://[bad"}, "makes no sense"),
+        (302, {"Location": f"http://{'a' * 70}.example/"}, "makes no sense"),
+        (302, {"Location": "file:///etc/passwd"}, "not allowed"),
+        (200, {"Content-Length": "9" * 5000}, "makes no sense"),
+        (206, {"Content-Range": f"bytes 0-5/{'9' * 5000}"}, "makes no sense"),
+        (200, {}, "broke off"),  # an empty file is none
+        (204, {}, "broke off"),
+    ],
+)
+def test_nonsense_is_an_answer_too(server, tmp_path, status, headers, what):
+    server.answers["a.tgz"] = [(status, headers)] * 9
+    with pytest.raises(Refusal, match=what):
+        get(part(server), tmp_path)
+    assert not (tmp_path / "a.tgz").exists()
+
+
+def test_a_server_cannot_command_the_terminal():
+    error = http.client.BadStatusLine("\x1b]0;title\x07\r\n" + "x" * 10_000)
+    said = accord.fetching.download._reason(error)
+    assert said.isprintable()
+    assert len(said) < 300
 
 
 @pytest.mark.parametrize("tag", [None, 'W/"weak"'])

@@ -151,6 +151,33 @@ def test_a_header_that_claims_the_impossible_is_refused(tmp_path):
         run(tmp_path, gzip.compress(info.tobuf() + bytes(1024)))
 
 
+def pax(**headers):
+    """A header about the next member."""
+    info = tarfile.TarInfo("x")
+    info.pax_headers = headers
+    return info.tobuf(tarfile.PAX_FORMAT)[:-512]
+
+
+@pytest.mark.parametrize(
+    ("headers", "what"),
+    [
+        (pax(path="in/a.de") * 3000, "damaged"),  # each is about the next: tarfile recurses
+        (pax(comment="x" * 10**6), "a header of 1,000,0"),  # kept in memory as a whole
+        (pax(**{"GNU.sparse.map": "1,x", "GNU.sparse.size": "5"}), "damaged"),
+        (pax(**{"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}), "damaged"),
+        (pax(size="-5"), "claims -5 bytes"),
+    ],
+    ids=["endless", "large", "no number", "no map", "negative"],
+)
+def test_headers_that_no_honest_archive_has(tmp_path, headers, what):
+    info, content = entry("in/a.de", content=b"12345")
+    member = info.tobuf(tarfile.USTAR_FORMAT) + content + bytes(512 - len(content))
+    noise = os.urandom(20_000)  # so that it is not refused for what comes out of it
+    more = entry("in/b", content=noise)[0].tobuf(tarfile.USTAR_FORMAT) + noise + bytes(480)
+    with pytest.raises(AccordError, match=what):
+        run(tmp_path, gzip.compress(headers + member + more + bytes(1024)))
+
+
 def test_holes_in_a_file_are_not_blown_up(tmp_path):
     """Five bytes that say they are 50 MB, all but five of them a hole."""
     info, _ = entry("in/a.de", content=b"12345")

@@ -188,6 +188,18 @@ def test_another_basic_makes_old_tests_stale(done):
         file.write_text(before, "utf-8")
 
 
+def test_a_model_trained_anew_makes_its_old_figures_stale(done):
+    """With the same number of steps: the checkpoints were deleted, the evaluation was not."""
+    state = done.directory / f"agree/checkpoints/step-{STEPS:08d}/state.json"
+    before = state.stat()
+    try:
+        os.utime(state)
+        stages = [stage for stage in plan_of(done).stages if stage.kind == "evaluate"]
+        assert [stage.done() for stage in stages] == [True, False]
+    finally:
+        os.utime(state, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def test_what_is_not_needed_any_more_may_be_deleted(done):
     """Text, store and burn-in are not made again for branches that are trained."""
     names = [done.base / "data", done.directory / "store", done.directory / "burn-in"]
@@ -236,6 +248,7 @@ def test_wrong_usage(options, part):
     [
         ("run=elsewhere", "decided by the reproduction"),
         ("training.init_from=elsewhere", "decided by the reproduction"),
+        ("training.minutes=90", "matched in updates"),
         ("objective.agreement=null", "needs a burn-in"),
         ("objective.agreement.start=0", "needs a burn-in"),
         ("objective.agreement.start=500000", "needs a burn-in"),

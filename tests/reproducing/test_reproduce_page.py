@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from accord.errors import AccordError
 from accord.evaluation.significance import compare
 from accord.reproducing.figure import draw_sizes
 from accord.reproducing.outcome import read_outcome
@@ -91,6 +92,12 @@ def test_verdicts_rest_on_paired_tests(europarl):
     assert "**holds**" in page(plan, outcomes)
     worse = {i.claim.number: i.verdict for i in verdicts(plan, [exchanged(outcomes[0])])}
     assert worse[1] == "does not hold"
+
+
+def test_without_zero_shot_figures_there_is_nothing_to_judge(tmp_path):
+    with pytest.raises(AccordError, match="no mean over zero-shot directions") as error:
+        made(tmp_path, "europarl", ("en", "de"))
+    assert "test set" in error.value.fix
 
 
 def exchanged(outcome):

@@ -1,8 +1,10 @@
 """Synthetic pairs inside the trainer: off they change nothing, on they are exact and resume."""
 
 import json
+import os
 import random
 import signal
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from toy_training import (
 )
 from toy_training import story as plain_story
 
+from accord.completing.making import RoundMaker
 from accord.errors import AccordError
 from accord.training.teachers import Guard, Quality
 from accord.training.trainer import train
@@ -229,6 +232,33 @@ def test_told_to_stop_after_every_step(toy, straight, tmp_path, monkeypatch, kin
         monkeypatch.undo()
     train(chosen)
     # More checkpoints were made than in the other run, but what they hold is the same.
+    assert story(tmp_path) == straight[kind]
+
+
+@pytest.mark.parametrize("kind", ["frozen", "ema"])
+@pytest.mark.parametrize("number", [0, 2])
+def test_told_to_stop_while_waiting_for_a_round(toy, straight, tmp_path, monkeypatch, kind, number):
+    """Nobody waits for the end of the round, and nothing is lost."""
+    chosen = settings(toy, tmp_path, objective__complete=complete(teacher=KINDS[kind]))
+    plain = RoundMaker.make
+
+    def make(self, picks, facts):
+        if facts["round"] < number:
+            return plain(self, picks, facts)
+        time.sleep(0.3)  # until it is waited for
+        os.kill(os.getpid(), signal.SIGTERM)
+        while True:
+            self.teacher._check()
+            time.sleep(0.01)
+
+    monkeypatch.setattr(RoundMaker, "make", make)
+    result = train(chosen)
+    assert result.reason == "told to stop"
+    assert not result.finished
+    assert checkpoints(tmp_path)[-1] == result.step
+    assert (result.step == BASE) == (number == 0)
+    monkeypatch.undo()
+    train(chosen)
     assert story(tmp_path) == straight[kind]
 
 

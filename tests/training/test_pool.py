@@ -1,6 +1,7 @@
 """Rounds are made once, by the right teacher, and found again."""
 
 import threading
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -93,11 +94,14 @@ def test_waiting_can_be_given_up(tmp_path):
     go_on.set()
 
 
+@dataclass(frozen=True)
 class Two(World):
-    """The first of two processes; the other one is asked nothing here."""
+    """One of two processes; `others` are the flags that the other one has up, in turn."""
+
+    others: list = field(default_factory=list)
 
     def any(self, flag):
-        return flag
+        return (self.others.pop(0) if self.others else False) or flag
 
     def share(self, text):
         return text
@@ -123,6 +127,14 @@ def test_a_round_without_one_of_its_shares_is_none(tmp_path, damage):
         pools[0].take(0)
     assert error.value.where == str(path)
     assert not pools[0].path(0).exists()
+
+
+def test_what_goes_wrong_in_another_process_is_said_to_be_there(tmp_path):
+    pool = a_pool(tmp_path, Maker())
+    pool.world = Two(0, 2, CPU, [False, True])  # it has ended, and badly
+    pool.request(0, "step-1", "x")
+    with pytest.raises(AccordError, match="another process could not"):
+        pool.take(0)
 
 
 def test_rounds_that_nobody_needs_are_deleted(tmp_path):

@@ -55,6 +55,11 @@ class Worker(Generic[T]):
             self._thread.join(seconds)
         return self._thread is None or not self._thread.is_alive()
 
+    @property
+    def failed(self) -> bool:
+        """Whether work that has ended has ended badly."""
+        return self._error is not None
+
     def result(self) -> T:
         """Wait for the work and return what it made."""
         if self._thread is None:

@@ -6,6 +6,7 @@ a translation of, and an account in JSON.
 
 import json
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -32,6 +33,8 @@ class Origins:
     language_N: Int64s
 
 
+# The last one is what zipfile says of methods that it does not know.
+_DAMAGE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError)
 _COLUMNS = [field.name for field in fields(Origins)]
 
 
@@ -61,13 +64,16 @@ class Round:
     def load(path: Path) -> "Round | None":
         """A round from disk; None where there is none that can be read."""
         try:
+            with zipfile.ZipFile(path) as whole:
+                if whole.testzip() is not None:  # np.load does not look at all of it
+                    return None
             with np.load(path, allow_pickle=False) as file:
                 return Round(
                     Origins(*(file[name] for name in _COLUMNS)),
                     Sentences(file["ids"], file["offsets"]),
                     json.loads(str(file["facts"])),
                 )
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        except _DAMAGE:
             return None  # it follows from its teacher, and is made anew
 
     def corpora(self, gold: Sequence[ParallelCorpus], triads: Triads) -> list[ParallelCorpus]:

@@ -15,8 +15,8 @@ from accord.evaluation.significance import Comparison, compare
 from accord.progress import Progress, Silent
 from accord.search.members import Ensemble
 from accord.search.result import SearchSettings
-from accord.trained import Precision, TrainedModel, find_checkpoint
-from accord.training.run import RunDirectory
+from accord.trained import Precision, TrainedModel
+from accord.training.run import RunDirectory, find_checkpoint
 from accord.translator import Translator
 
 

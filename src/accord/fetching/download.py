@@ -33,6 +33,7 @@ _PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
 _LONGEST_PAUSE = 120.0
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 _MB = 10**6
+_LONGEST_WORDS = 200
 
 
 class Refusal(Exception):  # noqa: N818 (not an error yet: another address may have the file)
@@ -98,7 +99,7 @@ class _EncryptedRedirects(urllib.request.HTTPRedirectHandler):
     ) -> urllib.request.Request | None:
         """The request to the new address."""
         if req.full_url.startswith("https:") and not newurl.startswith("https:"):
-            raise Refusal(f"the server leads away from https, to {newurl}")
+            raise Refusal(f"the server leads away from https, to {_shown(newurl)}")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -158,12 +159,14 @@ class _Transfer:
         try:
             with self.opener.open(request, timeout=_TIMEOUT) as answer:
                 self._receive(answer, done)
+        except ValueError as error:  # of a number or an address that is none
+            raise Refusal(f"the server says what makes no sense ({_shown(error)})") from error
         except urllib.error.HTTPError as error:
             with error:
                 if error.code == 416:
                     self._all_here(error.headers, done)
                 elif error.code not in _PASSING:
-                    raise Refusal(f"the server says {error.code} {error.reason}") from error
+                    raise Refusal(_reason(error)) from error
                 else:
                     raise
 
@@ -175,7 +178,7 @@ class _Transfer:
 
     def _receive(self, answer: http.client.HTTPResponse, done: int) -> None:
         start, total = _extent(answer)
-        if start not in (0, done):
+        if start not in (0, done) or (start and self._is_another(answer)):
             self._drop()
             raise _ChangedError
         if start == 0 and done:
@@ -187,8 +190,11 @@ class _Transfer:
         if start == 0:
             self._begin(answer)
         done = self._copy(answer, start, total)
-        if total is not None and done < total:
+        if done == 0 or (total is not None and done < total):
             raise ConnectionError("the connection broke off")
+        if total is not None and done > total:
+            self._drop()
+            raise _ChangedError
 
     def _check_offer(self, answer: http.client.HTTPResponse, start: int, total: int | None) -> None:
         if answer.headers.get_content_type() in ("text/html", "application/xhtml+xml"):
@@ -223,6 +229,12 @@ class _Transfer:
             return known["is"] if known["url"] == self.url else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+    def _is_another(self, answer: http.client.HTTPResponse) -> bool:
+        """Whether the server goes on with another version, though it was asked for this one."""
+        tag, date = answer.headers.get("ETag"), answer.headers.get("Last-Modified")
+        known = self._validator() or ""
+        return known not in (tag, date) and bool(tag if known.startswith('"') else date)
 
     def _copy(self, answer: http.client.HTTPResponse, done: int, total: int | None) -> int:
         what = f"fetching {self.part.name} (MB)"
@@ -265,7 +277,7 @@ def _extent(answer: http.client.HTTPResponse) -> tuple[int, int | None]:
 def _check_beginning(name: str, chunk: bytes) -> None:
     """All that we fetch is gzip, later volumes of a split file apart."""
     later = re.search(r"\.\d*[1-9]\d*$", name)
-    if later is None and not chunk.startswith(b"\x1f\x8b"):
+    if later is None and not b"\x1f\x8b".startswith(chunk[:2]):  # it may break off after one byte
         page = chunk.lstrip()[:1] == b"<"
         what = "a web page comes instead of the file" if page else "what comes is not gzip"
         raise Refusal(what)
@@ -273,12 +285,18 @@ def _check_beginning(name: str, chunk: bytes) -> None:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, urllib.error.HTTPError):
-        return f"the server says {error.code} {error.reason}"
+        return f"the server says {error.code} {_shown(error.reason)}"
     if isinstance(error, urllib.error.URLError):
-        return f"no connection ({error.reason})"
+        return f"no connection ({_shown(error.reason)})"
     if isinstance(error, _ChangedError):
         return "the file has changed on the server"
-    return str(error) or type(error).__name__
+    return _shown(error) or type(error).__name__
+
+
+def _shown(words: object) -> str:
+    """What a server may have said: it must not command the terminal, nor fill it."""
+    text = "".join(c if c.isprintable() else " " for c in str(words)).strip()
+    return text if len(text) <= _LONGEST_WORDS else f"{text[:_LONGEST_WORDS]}…"
 
 
 def _pause(error: Exception) -> float:

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Self
 
 from accord.errors import AccordError
 from accord.fetching.catalogue import Member
@@ -29,6 +29,15 @@ _MOST_MEMBERS = 10_000
 _MOST_RATIO = 100
 _ALWAYS_FINE = 1 << 20
 _LONGEST_CHAIN = 8
+# Headers that are about the next member, such as its name: they are read into memory as a whole.
+_HEADERS = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+_LONGEST_HEADER = 1 << 16
 
 
 def unpack(
@@ -98,6 +107,17 @@ class _Counted:
         return data
 
 
+class _Info(tarfile.TarInfo):
+    """A member whose header is no larger than honest ones are."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        info = super().frombuf(buf, encoding, errors)
+        if info.type in _HEADERS and info.size > _LONGEST_HEADER:
+            raise tarfile.ReadError(f"a header of {info.size:,} bytes")
+        return info
+
+
 @dataclass
 class _Reading:
     """Passes over one archive, and what they found."""
@@ -123,11 +143,13 @@ class _Reading:
         try:
             with raw, gzip.GzipFile(fileobj=raw) as unzipped:
                 counted = _Counted(unzipped, self.most, self.where)
-                with tarfile.open(fileobj=counted, mode="r|", bufsize=_CHUNK) as archive:  # type: ignore[call-overload]
+                with tarfile.open(  # type: ignore[call-overload]
+                    fileobj=counted, mode="r|", bufsize=_CHUNK, tarinfo=_Info
+                ) as archive:
                     self._members(archive, wanted)
                 while counted.read(_CHUNK):  # only at the very end gzip compares its checksum
                     pass
-        except (EOFError, OSError, zlib.error, tarfile.TarError) as error:
+        except _DAMAGE as error:
             raise AccordError(
                 f"the archive is damaged or cut short: {error}",
                 where=self.where,
@@ -160,7 +182,7 @@ class _Reading:
             raise _suspicious(f"its member {info.name!r} leads out of it", self.where)
         if not (info.isfile() or info.isdir() or info.issym() or info.islnk()):
             raise _suspicious(f"its member {info.name!r} is a device or pipe", self.where)
-        if info.size > self.most:
+        if not 0 <= info.size <= self.most:
             raise _suspicious(f"its member {info.name!r} claims {info.size:,} bytes", self.where)
         return str(path)
 
@@ -204,6 +226,10 @@ class _Reading:
             where=self.where,
             fix="it may have been reorganised: unpack it yourself and use --from with the folder",
         )
+
+
+# The last two are what tarfile makes of headers that contradict themselves, or never end.
+_DAMAGE = (EOFError, OSError, zlib.error, tarfile.TarError, ValueError, RecursionError)
 
 
 def _suspicious(what: str, where: str) -> AccordError:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from accord.errors import AccordError
 from accord.evaluation.evaluated import Evaluated
 from accord.evaluation.result import Average, DirectionScores
 from accord.evaluation.significance import Comparison, compare
@@ -77,4 +78,17 @@ def read_outcome(study: Study, options: Options) -> Outcome:
         for ours, theirs in _TESTS
         if ours in systems
     }
+    lacking = [
+        f"{kind} directions of {NAMES[ours]} and {NAMES[theirs]}"
+        for (ours, theirs), test in tests.items()
+        for kind, group in _GROUPS.items()
+        if group not in test.averages
+    ]
+    if lacking:
+        raise AccordError(
+            f"the evaluations have no mean over {lacking[0]}",
+            where=str(study.directory),
+            fix=f"the {options.split} set must have every direction, and each zero-shot one a way "
+            "through a pivot",
+        )
     return Outcome(report, systems, tests)

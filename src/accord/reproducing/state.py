@@ -8,8 +8,7 @@ from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory
 from accord.evaluation.result import Evaluation
 from accord.experiment_file import load, store_directory
-from accord.trained import find_checkpoint
-from accord.training.run import RunDirectory
+from accord.training.run import RunDirectory, find_checkpoint
 
 
 def written(file: Path, wanted: Experiment) -> bool:
@@ -41,27 +40,33 @@ def trained(run: Path, wanted: Experiment) -> bool:
     if newest is None:
         return False
     patience = settings.validation.patience
-    return (
-        newest.step >= settings.steps
-        or (patience is not None and newest.state["without_best"] >= patience)
-        or (settings.minutes is not None and newest.state["seconds"] >= 60 * settings.minutes)
+    return newest.step >= settings.steps or (
+        patience is not None and newest.state["without_best"] >= patience
     )
 
 
 def evaluated(run: Path, name: str, checkpoint: str, against: Path | None = None) -> bool:
     """Whether the run as it stands now was evaluated, and compared with `against` as that stands.
 
-    A run that has been trained on since has another step.
+    A run that has been trained on since has another step; one that was trained anew has newer
+    checkpoints.
     """
+    folder = evaluation_directory(run, name)
     try:
-        found = Evaluation.load(evaluation_directory(run, name))
+        found = Evaluation.load(folder)
         chosen = find_checkpoint(RunDirectory(run), checkpoint)
         same = read_manifest(run)["fingerprint"] == found.origin.fingerprint
         if found.origin.step != chosen.step or not same:
             return False
+        if _written_at(folder / "evaluation.json") < _written_at(chosen.path / "state.json"):
+            return False
         return against is None or _compared(run, name, found, against)
     except AccordError:
         return False
+
+
+def _written_at(file: Path) -> int:
+    return file.stat().st_mtime_ns
 
 
 def _compared(run: Path, name: str, found: Evaluation, against: Path) -> bool:

@@ -61,6 +61,12 @@ class Study:
                 where=str(recipe),
                 fix="set 0 < objective.agreement.start < training.steps",
             )
+        if experiment.training.minutes is not None:
+            raise AccordError(
+                "branches are matched in updates, but training.minutes would end them by the clock",
+                where=str(recipe),
+                fix="leave it out, and set training.steps",
+            )
         return Study(directory, recipe, overrides, experiment)
 
     @property

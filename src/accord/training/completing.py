@@ -101,7 +101,7 @@ class Completing:
         """The synthetic batch of an update; waits where its round is not ready.
 
         None before the start: nothing is computed then, and the run is Basic, bit for bit. Where
-        waiting is given up, `Cancelled` is raised, and the state is as it was.
+        waiting is given up, `Cancelled` is raised; a run can go on from the state as it is then.
         """
         if step <= self.config.start:
             return None

@@ -66,7 +66,14 @@ class Pool:
         while self.world.any(not self.worker.wait(_LOOK_SECONDS)):
             if self.world.any(self._told()):
                 raise Cancelled
-        made = self.worker.result()
+        failed = self.world.any(self.worker.failed)
+        made = self.worker.result()  # raises what went wrong, where it did
+        if failed:
+            raise AccordError(
+                "another process could not make its share of the round",
+                where=str(self.path(number)),
+                fix="its own message says why; the same command resumes the run",
+            )
         if self.world.size == 1:
             return made
         if self.world.is_first:  # all shares are on disk by now

@@ -29,7 +29,7 @@ from accord.errors import AccordError
 from accord.experiment_file import dump, load
 from accord.files import atomic_write
 from accord.machine import commit
-from accord.training.checkpoint import Checkpoints
+from accord.training.checkpoint import Checkpoint, Checkpoints, open_checkpoint
 
 
 class RunDirectory:
@@ -129,6 +129,33 @@ class RunDirectory:
         for name, source in {**copies, "manifest.json": store.directory / "manifest.json"}.items():
             with atomic_write(self.path / name, "wb") as out:
                 out.write(source.read_bytes())
+
+
+def find_checkpoint(run: RunDirectory, name: str) -> Checkpoint:
+    """The checkpoint that is called best, last, average, or by its step."""
+    checkpoints = run.checkpoints
+    if name in ("best", "last"):
+        newest, _ = checkpoints.newest()
+        if newest is None:
+            raise AccordError(
+                "the run has no checkpoint yet",
+                where=str(run.path),
+                fix="run `accord train` until it has saved one",
+            )
+        best = newest.state.get("best_step")
+        if name == "last" or best is None or best == newest.step:
+            return newest
+        name = f"step-{best:08d}"
+    path = checkpoints.directory / name
+    if not path.is_dir():
+        average = f"make it with `accord average {run.path}`" if name == "average" else ""
+        known = ", ".join(path.name for path in checkpoints.paths()) or "none"
+        raise AccordError(
+            f"the run has no checkpoint '{name}'",
+            where=str(run.path),
+            fix=average or f"take best, last, average or one of those there are: {known}",
+        )
+    return open_checkpoint(path)
 
 
 def _vocabulary(manifest: Mapping[str, Any]) -> str:

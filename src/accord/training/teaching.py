@@ -17,9 +17,8 @@ from accord.files import expand
 from accord.graph import Direction
 from accord.model.gnmt import GNMT
 from accord.progress import Progress
-from accord.training.checkpoint import Checkpoint, open_checkpoint
 from accord.training.distributed import World
-from accord.training.run import RunDirectory
+from accord.training.run import RunDirectory, find_checkpoint
 from accord.training.setup import build_model
 from accord.training.teachers import Guard, Quality, RunningAverage, TeacherVersions
 
@@ -148,7 +147,7 @@ class Teaching:
         return name
 
     def _of_other_run(self, other: RunDirectory) -> tuple[int, Mapping[str, Tensor], ModelSettings]:
-        settings, best = other.experiment(), _best(other)
+        settings, best = other.experiment(), find_checkpoint(other, "best")
         model = build_model(settings, len(self.store.vocabulary))
         best.load_model(model)
         return best.step, model.state_dict(), settings.model
@@ -194,19 +193,5 @@ def _opened(path: str, store: Store) -> RunDirectory:
             where=f"{_WHERE}.run, {other.path}",
             fix="name a run that was trained on the same prepared data",
         )
-    _best(other)
+    find_checkpoint(other, "best")
     return other
-
-
-def _best(run: RunDirectory) -> Checkpoint:
-    newest, _ = run.checkpoints.newest()
-    if newest is None:
-        raise AccordError(
-            "the run that is to teach has no checkpoint",
-            where=f"{_WHERE}.run, {run.path}",
-            fix="name a run directory that has been trained",
-        )
-    best = newest.state.get("best_step")
-    if best in (None, newest.step):
-        return newest
-    return open_checkpoint(newest.path.with_name(f"step-{best:08d}"))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from accord.completing.teacher import Cancelled
 from accord.config import Experiment
 from accord.corpus.batches import Batch, BatchStream, Position
 from accord.corpus.prefetch import Prefetcher
@@ -40,6 +41,7 @@ from accord.training.update import Updater
 from accord.training.validation import Scores, Validator
 
 _ASK_EVERY = 8  # steps between two questions to the other processes whether to stop
+_TOLD = End("told to stop", finished=False)
 _LOWER = "lower training.optimizer.learning_rate, or use training.precision=fp32"
 
 Ready = tuple[Position, Batch, list[MicroBatch]]
@@ -150,6 +152,7 @@ class Trainer:
                 shapes=self.shapes,
                 progress=progress,
                 say=lambda step, values: self.log.write("pool", step, values) if self.log else None,
+                told=lambda: self.signals.received,
             )
         self.window = Window(world, self.standing.totals)
         self.signals = StopSignals(progress)
@@ -200,8 +203,7 @@ class Trainer:
             ):
                 end = self._goal() or self._request()
                 while end is None:
-                    self._advance(batches)
-                    end = self._write_what_is_due(self._goal() or self._request())
+                    end = self._advance(batches)
             if self.step and not self.directory.checkpoints.paths():
                 self._save()  # a branch with nothing left to do is still a run of its own
         finally:
@@ -235,7 +237,18 @@ class Trainer:
             ready.append(MicroBatch(pairs, inputs, consistent))
         return position, batch, ready
 
-    def _advance(self, batches: Prefetcher[Ready]) -> None:
+    def _advance(self, batches: Prefetcher[Ready]) -> End | None:
+        """One update and what is to be written after it, unless somebody says stop before it."""
+        try:
+            self._next_update(batches)
+        except Cancelled:  # while waiting for a round of the pool
+            saved = self.directory.checkpoints.path(self.step).exists()
+            if self.step and not self.world.share("saved" if saved else ""):
+                self._save()
+            return _TOLD
+        return self._write_what_is_due(self._goal() or self._request())
+
+    def _next_update(self, batches: Prefetcher[Ready]) -> None:
         """One update, timed."""
         start, waited = time.perf_counter(), batches.wait_seconds
         position, batch, tensors = next(batches)
@@ -305,7 +318,7 @@ class Trainer:
         if self.world.any(late):
             return End(f"{minutes:g} minutes are over")
         if self.world.any(self.signals.received):
-            return End("told to stop", finished=False)
+            return _TOLD
         return None
 
     # --- what is written -------------------------------------------------------------------
