@@ -2,10 +2,11 @@
 
     python benchmarks/serve.py RUN_OR_EXPORT... [--clients 1 16 128] [--seconds 10] [--write DIR]
 
-Each model is served once with batching and once without (--batch-size 1 --batch-delay 0). Clients
-are connections that send one sentence after the other, each as soon as the last is answered, from
-this process: it shares the cores with the server. Latency is from the first byte sent to the last
-one received. What is answered in the first seconds of a measurement is not counted.
+Each model is served once with batching and once without (--batch-size 1 --batch-delay 0), unless
+--batching asks for one of them. Clients are connections that send one sentence after the other,
+each as soon as the last is answered, from this process: it shares the cores with the server.
+Latency is from the first byte sent to the last one received. What is answered in the first seconds
+of a measurement is not counted: let --warm-up be longer than the slowest answer takes.
 
 Sentences are the test sentences of the first RUN, in a zero-shot direction where there is one, or
 the lines of --text. Every answer is compared with that of the first measurement: the last column
@@ -51,6 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", type=Path, nargs="+", metavar="RUN_OR_EXPORT")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 16, 128])
+    parser.add_argument("--batching", choices=["on", "off"], nargs="+", default=["on", "off"])
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--warm-up", type=float, default=2.0)
     parser.add_argument("--beam", type=int, default=4)
@@ -63,7 +65,8 @@ def main() -> None:
     direction, texts = sentences(options)
     rows: list[dict[str, Any]] = []
     known: dict[str, str] = {}
-    for model, batching in itertools.product(options.models, (True, False)):
+    for model, choice in itertools.product(options.models, options.batching):
+        batching = choice == "on"
         with served(model, batching, options) as port:
             for clients in options.clients:
                 rows.append(measure(port, direction, texts, clients, options, known))

@@ -1,6 +1,7 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -239,6 +240,31 @@ def test_an_ensemble_reads_the_text_and_its_pivots_at_once(translator):
     assert found[1].text == ""  # an empty line
     one_sided = translator.translate_together([LINES, pivots], "fr", weights=[1, 0], settings=QUICK)
     assert texts(one_sided)[0] == texts(translator.translate(LINES, "fr", settings=QUICK))[0]
+
+
+def test_a_text_is_no_list_of_texts(translator):
+    with pytest.raises(AccordError, match="not the text 'the big house'"):
+        translator.translate("the big house", "fr")
+    with pytest.raises(AccordError, match="not the text 'house'"):
+        translator.translate_together(["house", "Haus"], "fr")
+
+
+@pytest.mark.parametrize(
+    ("sources", "weights"),
+    [([], None), ([["a", "b"], ["a"]], None), ([["a"], ["b"]], [1]), ([["a"]], [])],
+)
+def test_texts_that_do_not_go_together_are_refused(translator, sources, weights):
+    with pytest.raises(AccordError, match="are no ensemble") as error:
+        translator.translate_together(sources, "fr", weights=weights)
+    assert "one length" in error.value.fix
+
+
+def test_weights_may_be_an_array(translator):
+    given = translator.translate_together([LINES, LINES], "fr", settings=QUICK, weights=(0.5, 0.5))
+    other = translator.translate_together(
+        [LINES, LINES], "fr", settings=QUICK, weights=np.array([1.0, 1.0])
+    )
+    assert texts(given) == texts(other)
 
 
 @pytest.mark.parametrize(

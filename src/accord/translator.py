@@ -34,6 +34,10 @@ class Backend(Protocol):
         """Translates texts directly."""
         ...
 
+    def check_ensembles(self) -> None:
+        """Raise an error where `translate_together` is not to be had."""
+        ...
+
     def translate_together(
         self,
         sources: Sequence[Sequence[str]],
@@ -112,6 +116,7 @@ class Translator:
         several; `auto` takes the shortest chain of directions with training data from `source`.
         An `ensemble` such as `direct,via:en` reads a text and its translations into pivots at once.
         """
+        _check_texts(texts)
         decoder = self._backend.decoder
         if ensemble is not None:
             members = self._ensemble(ensemble, to, source, via, settings)
@@ -134,7 +139,16 @@ class Translator:
         same without `weights`. Only the model of a run can do this, an exported one cannot.
         """
         self._check(to)
-        shared = weights or [1.0] * len(sources)
+        self._backend.check_ensembles()
+        for texts in sources:
+            _check_texts(texts)
+        shared = [1.0] * len(sources) if weights is None else list(weights)
+        if not sources or len({len(texts) for texts in sources}) > 1 or len(shared) != len(sources):
+            raise AccordError(
+                f"lists of {', '.join(str(len(texts)) for texts in sources) or 'no'} texts with "
+                f"{len(shared)} weights are no ensemble",
+                fix="give one list or more, all of one length, and a weight for each list",
+            )
         return self._backend.translate_together(sources, to, shared, settings)
 
     def stream(
@@ -201,6 +215,7 @@ class Translator:
                 f"pivot_nbest cannot be {settings.pivot_nbest} in an ensemble",
                 fix="leave it at 1: an ensemble reads the best translation into each pivot",
             )
+        self._backend.check_ensembles()
         self._path(to, source, None)
         members = Ensemble.parse(ensemble) if isinstance(ensemble, str) else ensemble
         members.check(self.languages, source, to)
@@ -248,6 +263,15 @@ class Translator:
                 f"the model does not know the language '{language}'",
                 fix=f"use one of {', '.join(known)}",
             )
+
+
+def _check_texts(texts: Sequence[str]) -> None:
+    """A text is a sequence of texts, too, of one letter each; nobody wants these translated."""
+    if isinstance(texts, str):
+        raise AccordError(
+            f"a list of texts is to be translated, not the text {texts[:40]!r}",
+            fix="put it into a list: ['...']",
+        )
 
 
 def _opened(

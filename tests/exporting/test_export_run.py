@@ -149,6 +149,16 @@ def test_what_an_export_cannot_do_is_said(exported):
         translator.cross_entropy(["a"], ["b"], "de")
     with pytest.raises(AccordError, match="ensemble"):
         translator.translate_together([["a"], ["b"]], "de")
+    with pytest.raises(AccordError, match="ensemble"):  # before any line is read
+        translator.stream(iter(()), "de", ensemble="direct,via:fr")
+
+
+def test_an_open_model_outlives_its_directory(exported, tmp_path):
+    copy = shutil.copytree(exported.directory, tmp_path / "there")
+    translator, settings = Translator(copy, threads=1), SearchSettings(vocabulary="target")
+    shutil.rmtree(copy)
+    expected = Translator(exported.directory, threads=1).translate(LINES, "de", settings=settings)
+    assert translator.translate(LINES, "de", settings=settings) == expected
 
 
 def test_a_missing_package_is_named(run, exported, monkeypatch, tmp_path):

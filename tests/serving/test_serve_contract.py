@@ -162,6 +162,7 @@ def test_the_beam_is_the_servers_unless_asked_for():
         ({"q": "a", "target": "fr", "source": "xx"}, "source 'xx' is not known"),
         ({"q": "a", "target": "fr", "source": ""}, "source '' is not known"),
         ({"q": "a", "target": "fr", "via": "xx"}, "via 'xx' is not known"),
+        ({"q": "a", "source": "de", "target": "fr", "via": ""}, "via '' is not known"),
         ({"q": "a", "target": "fr", "via": "fr"}, "name a third language"),
         ({"q": "a", "source": "de", "target": "fr", "via": "de"}, "name a third language"),
         ({"q": "a", "target": "f" * 1000}, "'target' is wrong"),
@@ -256,6 +257,7 @@ def test_limits_of_a_request():
         message = site.post(status=413, q="x" * 400, source="de", target="fr")
         assert "larger than 400 bytes" in message
         assert "21 characters" in site.post("/detect", status=413, q="x" * 21)
+        assert "21 characters" in site.post(status=413, q=[""] * 21, source="de", target="fr")
         assert site.translator.batches == [(["x" * 20], "fr", (), 4, 1)]
 
 
@@ -281,6 +283,7 @@ def test_detect(site):
     assert {x["language"] for x in found} == {"en", "de", "fr", "es"}
     assert site.post("/detect", q="")[0]["confidence"] == 0.0
     assert "'q' is missing" in site.post("/detect", status=400)
+    assert site.post("/detect", status=400, q=["a", "b"]) == "the field 'q' must be a text"
 
 
 def test_a_model_whose_languages_cannot_be_detected():
@@ -376,6 +379,13 @@ def test_other_origins_only_where_allowed(site):
         assert "access-control-allow-origin" not in other.headers
         asking = {**origin, "Access-Control-Request-Method": "POST"}
         assert open_site.client.options("/translate", headers=asking).status_code == 200
+        # A page can only tell its reader what is wrong if it may read that.
+        for q, target, status in (("Eins", "xx", 400), ("poison", "fr", 500)):
+            body = {"q": q, "source": "de", "target": target}
+            answer = open_site.client.post("/translate", json=body, headers=origin)
+            assert answer.status_code == status
+            assert answer.headers["access-control-allow-origin"] == "https://example.org"
+            assert len(answer.headers["x-request-id"]) == 16
 
 
 def test_failures_tell_clients_nothing_and_the_log_everything():

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import json
 import socket
 import time
@@ -9,6 +10,8 @@ import time
 import pytest
 from libretranslatepy import LibreTranslateAPI
 from serving_fakes import FakeTranslator, Running, ask, exchange, request_bytes, response, until
+
+from accord.serving import server
 
 ASKED = {"q": "Ein Haus.", "source": "de", "target": "fr"}
 
@@ -123,6 +126,99 @@ def test_a_header_that_never_ends_is_cut_off(running):
                 assert sock.recv(1000) == b""
 
 
+def unread(port, sent):
+    """A client that never reads what it is sent."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.connect(("127.0.0.1", port))
+    sock.settimeout(0.2)
+    with contextlib.suppress(TimeoutError, ConnectionError):
+        sock.sendall(sent)
+    return sock
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_answers_that_nobody_fetches_are_thrown_away(many):
+    """Many small ones on one connection, or a large one on a connection that is to be closed."""
+    with Running(read_timeout=0.5, max_characters=10**6, max_body=10**6) as running:
+        large = request_bytes({**ASKED, "q": "x" * 900_000, "alternatives": 9}, Connection="close")
+        sent = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 5000 if many else large
+        with unread(running.port, sent):
+            until(lambda: running.lines.text)  # the first of them, or the one, is answered
+            until(lambda: not running.server.server_state.connections)
+        assert running.server.server_state.total_requests < 5000
+    until(lambda: running.figure("accord_open_requests") == 0)
+
+
+def test_nonsense_after_an_answer_only_ends_the_connection(running, caplog):
+    with socket.create_connection(("127.0.0.1", running.port), timeout=60) as sock:
+        sock.sendall(b"POST /health HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert b" 405 " in sock.recv(4000)
+        sock.sendall(b"zz\r\n\r\n")
+        while sock.recv(1000):
+            pass
+    assert [record.message for record in caplog.records] == ["Invalid HTTP request received."]
+
+
+def test_nonsense_before_an_answer_is_the_answers_end(running, caplog):
+    """Whoever works at the request already has no more to say, and nothing to complain of."""
+    sent = request_bytes(b"zz\r\n\r\n", Transfer_Encoding="chunked", X_Request_Id="odd")
+    assert ask(running.port, sent.replace(b"POST /translate", b"GET /health"))[0] == 400
+    until(lambda: "odd" in [facts.get("request") for facts in running.lines.facts()])
+    assert [record.message for record in caplog.records] == ["Invalid HTTP request received."]
+
+
+def test_a_body_of_two_lengths_is_refused(running):
+    body = json.dumps(ASKED).encode()
+    chunk = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    sent = request_bytes(chunk, Transfer_Encoding="chunked", Content_Length=5)
+    status, headers, answer = ask(running.port, sent)
+    assert status == 400
+    assert "both" in error(answer)
+    assert headers["connection"] == "close"
+
+
+def test_a_key_of_any_letters_may_stand_in_a_header():
+    with Running(api_keys=("schlüssel",)) as running:
+        for key, status in (("schlüssel", 200), ("schlussel", 403)):
+            sent = request_bytes(ASKED, Authorization=f"Bearer {key}")
+            assert ask(running.port, sent)[0] == status
+
+
+def test_head_is_get_without_a_body(running):
+    async def both():
+        reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+        for method in (b"HEAD", b"GET"):
+            writer.write(method + b" /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        heads = [await reader.readuntil(b"\r\n\r\n") for _ in range(2)]
+        body = await reader.readexactly(15)
+        writer.close()
+        return heads, body
+
+    heads, body = asyncio.run(asyncio.wait_for(both(), 60))
+    assert json.loads(body) == {"status": "ok"}
+    for head in heads:
+        assert head.startswith(b"HTTP/1.1 200 ")
+        assert b"content-length: 15\r\n" in head
+
+
+def test_more_connections_than_may_be_are_sent_away(monkeypatch):
+    monkeypatch.setattr(server, "most_connections", lambda: 3)
+    with Running() as running, contextlib.ExitStack() as stack:
+        inside = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", running.port), timeout=60))
+            for _ in range(3)
+        ]
+        until(lambda: len(running.server.server_state.connections) == 3)
+        status, headers, body = ask(running.port, b"")
+        assert status == 429
+        assert headers["retry-after"] == "1"
+        assert "too many connections" in error(body)
+        inside[0].close()
+        until(lambda: len(running.server.server_state.connections) == 2)
+        assert ask(running.port, request_bytes(ASKED))[0] == 200
+
+
 def test_what_is_no_http_is_refused(running):
     with socket.create_connection(("127.0.0.1", running.port), timeout=60) as sock:
         sock.sendall(b"\x16\x03\x01\x02\x00hello\r\n\r\n")
@@ -165,7 +261,7 @@ def test_work_is_dropped_when_its_client_has_gone():
     assert 499 in [facts.get("status") for facts in running.lines.facts()]
 
 
-def test_work_is_dropped_when_it_takes_too_long():
+def test_work_is_dropped_when_it_takes_too_long(caplog):
     with Running(timeout=0.3) as running:
         running.translator.go.clear()
 
@@ -181,6 +277,8 @@ def test_work_is_dropped_when_it_takes_too_long():
         until(lambda: len(running.translator.batches) == 1)
         assert ask(running.port, request_bytes(ASKED))[0] == 200
     assert len(running.translator.batches) == 2
+    gc.collect()
+    assert not caplog.records  # asyncio has nothing to complain of
 
 
 def test_a_full_queue_answers_at_once():
@@ -209,14 +307,15 @@ def test_a_full_queue_answers_at_once():
 
 
 def test_draining_answers_what_came_in_and_sends_the_rest_away():
-    with Running() as running:
+    with Running(cors=("https://example.org",)) as running:
         running.translator.go.clear()
 
         async def drain():
             inside = asyncio.ensure_future(exchange(running.port, request_bytes(ASKED)))
             await asyncio.to_thread(until, lambda: running.translator.threads)
             running.server.drain("a test")
-            late = await exchange(running.port, request_bytes(ASKED))
+            origin = {"Origin": "https://example.org"}
+            late = await exchange(running.port, request_bytes(ASKED, **origin))
             ready = await exchange(running.port, b"GET /health/ready HTTP/1.1\r\nHost: x\r\n\r\n")
             alive = await exchange(running.port, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             running.translator.go.set()
@@ -225,6 +324,7 @@ def test_draining_answers_what_came_in_and_sends_the_rest_away():
         (status, headers, body), ready, alive, inside = asyncio.run(drain())
         assert (status, ready, alive) == (503, 503, 200)
         assert headers["retry-after"]
+        assert headers["access-control-allow-origin"] == "https://example.org"
         assert "shutting down" in error(body)
         assert json.loads(inside[2]) == {"translatedText": "fr: Ein Haus."}
         running.thread.join(30)

@@ -5,6 +5,7 @@ import collections
 import json
 import os
 import signal
+import threading
 import time
 
 import pytest
@@ -160,6 +161,21 @@ def test_a_killed_worker_does_not_stop_the_service():
     assert len(process.events("ended")) == 2
 
 
+def test_workers_are_replaced_also_when_nobody_reads_the_log():
+    with Process(workers=2) as process:
+        until(lambda: len(process.events("serving")) == 2)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, process.popen.stderr.fileno())
+        os.close(nothing)
+        assert crowd(process.port, 4) == {200: 4}  # the reader wakes up and finds the end
+        os.kill(process.events("serving")[0]["pid"], signal.SIGKILL)
+        restarted = b"accord_worker_restarts_total 1\n"
+        until(lambda: restarted in ask(process.port, _METRICS)[2])
+        assert crowd(process.port, 20) == {200: 20}
+        process.signal()
+        assert process.wait() == 0
+
+
 def test_workers_end_when_their_supervisor_is_killed():
     with Process(workers=2) as process:
         until(lambda: len(process.events("serving")) == 2)
@@ -188,6 +204,33 @@ def test_a_model_that_cannot_be_opened_ends_all_workers_with_the_reason(capfd):
         broken = supervisor.Supervisor(settings, _cannot, sock)
         with pytest.raises(AccordError, match="there is no model"):
             broken.run()
+
+
+def test_a_stop_while_workers_start_is_no_failure():
+    from accord.serving.server import listening_socket
+    from accord.serving.settings import ServeSettings
+    from accord.serving.supervisor import Supervisor
+
+    settings = ServeSettings(port=0, workers=2)
+
+    def stop():
+        """As a service manager does: all of them at once."""
+        until(lambda: all(worker.process for worker in starting._workers))
+        time.sleep(0.3)  # by then it waits for them
+        os.kill(os.getpid(), signal.SIGTERM)
+        for worker in starting._workers:
+            os.kill(worker.process.pid, signal.SIGTERM)
+
+    with listening_socket(settings) as sock:
+        starting = Supervisor(settings, _never, sock)
+        thread = threading.Thread(target=stop)
+        thread.start()
+        starting.run()
+        thread.join()
+
+
+def _never():
+    time.sleep(60)
 
 
 def _cannot():

@@ -1,6 +1,7 @@
 """The small parts of the server: figures, keys, names, settings, log, detection, alignments."""
 
 import json
+import resource
 import threading
 
 import pytest
@@ -9,6 +10,7 @@ from serving_fakes import FakeTranslator, Lines, Words, until
 
 from accord.errors import AccordError
 from accord.search.result import Hypothesis, SearchSettings, Translation
+from accord.serving.connection import most_connections
 from accord.serving.detection import Detector
 from accord.serving.keys import Keys, read_keys
 from accord.serving.log import Log
@@ -66,6 +68,25 @@ def test_keys_are_read_one_a_line_and_compared_whole(tmp_path):
     for wrong in (None, "", "first", "first key ", "FIRST KEY", "\ud800"):
         assert not keys.allow(wrong)
     assert Keys(()).allow(None)
+    path.write_bytes(b"\xef\xbb\xbffirst\r\n")  # as some editors write
+    assert Keys(read_keys(path)).allow("first")
+
+
+def test_origins_are_taken_as_browsers_send_them():
+    for origin in ("*", "null", "https://example.org", "http://localhost:8080", "http://[::1]:80"):
+        assert ServeSettings(cors=(origin,)).cors == (origin,)
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised", "most"),
+    [(1024, 10**6, 8192, 7936), (256, 1024, 1024, 768), (64, 64, 64, 32), (-1, -1, -1, 7936)],
+)
+def test_connections_are_as_many_as_files_may_be_open(monkeypatch, soft, hard, raised, most):
+    limits = [(soft, hard)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
+    assert most_connections() == most
+    assert limits[-1] == (raised, hard)
 
 
 def test_a_key_file_that_cannot_be_used_is_an_error(tmp_path):
@@ -96,6 +117,10 @@ def test_names_of_languages():
         ("queue", 10),
         ("beam", 11),
         ("port", 70_000),
+        ("host", ""),
+        ("cors", ("https://example.org", "https://example.org/")),
+        ("cors", ("https://Example.org",)),
+        ("cors", ("example.org",)),
     ],
 )
 def test_settings_that_make_no_sense_are_errors(name, value):

@@ -6,16 +6,12 @@ from typing import Annotated
 
 import typer
 
-from accord.cli.options import Beam, CheckpointName, Device, PrecisionName, Threads
+from accord.cli.options import Beam, CheckpointName, Device, ModelPath, PrecisionName, Threads
 from accord.errors import AccordError
-
-_ModelPath = Annotated[
-    Path, typer.Argument(metavar="RUN", help="Run directory, or what `accord export` wrote.")
-]
 
 
 def serve(
-    run: _ModelPath,
+    run: ModelPath,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0: any free port.")] = 5000,
     workers: Annotated[int, typer.Option(min=1, help="Processes; each holds the model.")] = 1,

@@ -146,4 +146,5 @@ class Manifest(_Part):
 
 def is_exported(directory: Path) -> bool:
     """Whether this is what `accord export` writes."""
-    return (directory / NAME).is_file()
+    with reading_errors(directory):
+        return (directory / NAME).is_file()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +24,19 @@ class ExportedModel:
         self.manifest = manifest
         self.graph = manifest.graph
         names = ("vocabulary.model", "token_counts.npz", "encoder.onnx", "decoder.onnx")
-        words, self._counts, *graphs = (manifest.file(directory, name) for name in names)
+        words, counts, *graphs = (manifest.file(directory, name) for name in names)
+        with np.load(counts) as arrays:  # now, since another export may take this one's place
+            self._counts: dict[str, npt.NDArray[np.int64]] = dict(arrays)
         vocabulary = Vocabulary.load(words, manifest.languages)
         sessions = Sessions(*graphs, threads=threads)
-        self.decoder = Decoder(OnnxEngine(sessions), vocabulary, self._token_counts)
+        self.decoder = Decoder(OnnxEngine(sessions), vocabulary, self._counts.__getitem__)
+
+    def check_ensembles(self) -> NoReturn:
+        """Not to be had: a step only tells about the likeliest tokens."""
+        raise AccordError(
+            "an exported model cannot translate by an ensemble",
+            fix="use the run that it was exported from",
+        )
 
     def translate_together(
         self,
@@ -35,11 +45,8 @@ class ExportedModel:
         weights: Sequence[float],
         settings: SearchSettings,
     ) -> list[Translation]:
-        """Not to be had: a step only tells about the likeliest tokens."""
-        raise AccordError(
-            "an exported model cannot translate by an ensemble",
-            fix="use the run that it was exported from",
-        )
+        """Not to be had either."""
+        self.check_ensembles()
 
     def cross_entropy(
         self, sources: Sequence[str], references: Sequence[str], to: str
@@ -49,8 +56,3 @@ class ExportedModel:
             "an exported model translates, but cannot say how likely a given translation is",
             fix="use the run that it was exported from",
         )
-
-    def _token_counts(self, language: str) -> npt.NDArray[np.int64]:
-        with np.load(self._counts) as counts:
-            found: npt.NDArray[np.int64] = counts[language]
-        return found

@@ -1,7 +1,7 @@
 """An exported directory on its way to disk: all of it is there under its name, or nothing."""
 
-import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +12,13 @@ from accord.files import check_writable, sync_directory, writing_errors
 
 
 def check_place(directory: Path, force: bool) -> None:
-    """Refuse, before any work, a place that is taken or cannot be written to.
+    """Refuse a place that is taken or cannot be written to.
 
     What is there is only ever replaced if it is an export itself.
     """
-    if not directory.exists():
+    with writing_errors(directory):
+        free = not directory.exists()
+    if free:
         check_writable(directory)
     elif not is_exported(directory):
         raise AccordError(
@@ -33,19 +35,26 @@ def check_place(directory: Path, force: bool) -> None:
 
 
 @contextmanager
-def published(directory: Path) -> Iterator[Path]:
-    """A directory beside `directory` that takes its name at the end, if all went well."""
+def published(directory: Path, force: bool) -> Iterator[Path]:
+    """A directory beside `directory` that takes its name at the end, if all went well.
+
+    The place is looked at again then: somebody else may have taken it in the meantime.
+    """
     directory = directory.resolve()
-    fresh, old = (directory.with_name(f".{directory.name}.{os.getpid()}{x}") for x in ("", ".old"))
     with writing_errors(directory):
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+        fresh, old = work / "fresh", work / "old"
         try:
-            fresh.mkdir(parents=True)
+            fresh.mkdir()
             yield fresh
             sync_directory(fresh)
+            check_place(directory, force)
             if directory.exists():
-                directory.replace(old)
-            fresh.replace(directory)
+                directory.rename(old)
+            fresh.rename(directory)
             sync_directory(directory.parent)
         finally:
-            for left in (fresh, old):
-                shutil.rmtree(left, ignore_errors=True)
+            if old.exists() and not directory.exists():  # interrupted between the two
+                old.rename(directory)
+            shutil.rmtree(work, ignore_errors=True)

@@ -57,7 +57,7 @@ def export_run(
     trained = TrainedModel.load(
         run, checkpoint=chosen.path.name, device="cpu", threads=threads, precision="fp32"
     )
-    with published(output) as directory:
+    with published(output, force) as directory:
         manifest = _write(directory, opened, chosen, trained, precision)
         found = None
         if compare:

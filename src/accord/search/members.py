@@ -92,10 +92,10 @@ class Ensemble:
 
 def shares(weights: Sequence[float]) -> tuple[float, ...]:
     """Weights divided by their sum; one may be 0, but none negative."""
-    if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not any(weights):
+    if not all(weight >= 0 for weight in weights) or not 0 < sum(weights) < math.inf:
         raise AccordError(
             f"the weights of an ensemble cannot be {', '.join(f'{w:g}' for w in weights)}",
-            fix="give positive numbers",
+            fix="give positive numbers that are not too large",
         )
     whole = math.fsum(weights)
     return tuple(weight / whole for weight in weights)
@@ -129,6 +129,12 @@ def _named(
     """The translation with what it was made from; `legs` lead to what each member read."""
     vias = [() if member.pivot is None else (member.pivot,) for member in ensemble.members]
     notes = [note for leg in legs if leg for note in leg.warnings]
+    if text.strip():
+        notes += [
+            f"the translation into {member.pivot} is empty"
+            for member, leg in zip(ensemble.members, legs, strict=True)
+            if leg and not leg.text
+        ]
     named = replace(item, source=text, warnings=tuple(dict.fromkeys((*notes, *item.warnings))))
     if not item.ensemble:  # the first member alone
         return replace(named, via=vias[0], pivot=legs[0])

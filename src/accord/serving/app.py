@@ -29,7 +29,7 @@ from accord.serving.keys import Keys
 from accord.serving.log import Log
 from accord.serving.metrics import Meter
 from accord.serving.names import language_name
-from accord.serving.observation import Observed, note, refused
+from accord.serving.observation import Guarded, Observed, note, refused
 from accord.serving.opening import Opened
 from accord.serving.pages import page_files
 from accord.serving.refusal import Refusal
@@ -87,6 +87,7 @@ def create_app(
     _add_state(app, service, gate, meter)
     _add_page(app)
     _add_refusals(app)
+    app.add_middleware(Guarded, gate=gate)
     if settings.cors:
         app.add_middleware(
             CORSMiddleware,
@@ -95,7 +96,7 @@ def create_app(
             allow_headers=["Content-Type", "Authorization"],
             expose_headers=["Retry-After", "X-Request-Id"],
         )
-    app.add_middleware(Observed, gate=gate, meter=meter, log=log or Log(meter))
+    app.add_middleware(Observed, meter=meter, log=log or Log(meter))  # outermost
     return app
 
 
@@ -147,7 +148,9 @@ def _add_translation(app: FastAPI, service: Service, settings: ServeSettings) ->
 
 def _check_key(request: Request, given: str | None, keys: Keys) -> None:
     scheme, _, header = request.headers.get("authorization", "").partition(" ")
-    key = header.strip() if scheme.lower() == "bearer" else given
+    # Headers are read as Latin-1, but a key of other letters is sent in UTF-8.
+    sent = header.strip().encode("latin-1").decode("utf-8", "replace")
+    key = sent if scheme.lower() == "bearer" else given
     if not keys.allow(key):
         what = "wrong" if key else "missing"
         raise Refusal(

@@ -1,51 +1,131 @@
-"""One connection, with deadlines where uvicorn has none: for requests that never end arriving."""
+"""One connection, with limits where uvicorn has none: for clients that are slow, or too many."""
 
 import asyncio
+import json
+import resource
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+ACCEPTED_AT_ONCE = 32
+"""Connections taken from the socket in one go, before anybody looks at them."""
 _GRACE = 2.0
 """Seconds by which the application's own deadline, which answers, comes first."""
+# One that is sent away keeps its file for a few rounds of the event loop.
+_WANTED_FILES, _OTHER_FILES = 8192, 64 + 6 * ACCEPTED_AT_ONCE
 
 
-def connection_class(seconds: float) -> type[H11Protocol]:
+def most_connections() -> int:
+    """As many as the process may have open files, with some to spare; raises its limit if it may.
+
+    Without files left, connections could not even be refused.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted - min(_OTHER_FILES, wanted // 2)
+
+
+def connection_class(seconds: float, most: int) -> type[H11Protocol]:
     """Connections on which a request must have arrived so many seconds after it began to.
 
     The application answers a slow body with 408. Here, connections are cut off that send no whole
-    header, go on sending after they were answered, or do not fetch their answer.
+    header, go on sending after they were answered, or do not fetch their answer in as much time
+    again. One more than `most` is sent away.
     """
 
     class Connection(H11Protocol):
-        deadline: asyncio.TimerHandle | None = None
-
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._watch()
+            self.arriving = _Deadline(transport, seconds + _GRACE)
+            self.leaving = _Deadline(transport, seconds)
+            if len(self.connections) > most:
+                transport.write(_TOO_MANY)
+                transport.close()
+                self._watch_leaving()
+            else:
+                self._watch_arriving()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            self._watch()
+            self._watch_arriving()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._unwatch()
+            self.arriving.stop()
+            self.leaving.stop()
             super().connection_lost(exc)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._watch_leaving()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            if not self.transport.is_closing():  # then all of it must leave in time
+                self.leaving.stop()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if self.transport.is_closing():
+                self._watch_leaving()
 
         def timeout_keep_alive_handler(self) -> None:
             super().timeout_keep_alive_handler()
+            self._watch_leaving()
+
+        def send_400_response(self, msg: str) -> None:
+            if self.cycle is not None and not self.cycle.response_complete:
+                # Whoever works at the request need not answer it any more.
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                super().send_400_response(msg)
+            else:  # it has its answer, and sends nonsense after that
+                self.transport.close()
+
+        def _watch_arriving(self) -> None:
+            if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+                self.arriving.start()
+            else:
+                self.arriving.stop()
+
+        def _watch_leaving(self) -> None:
             if self.transport.get_write_buffer_size():
-                self.loop.call_later(seconds, self.transport.abort)
-
-        def _watch(self) -> None:
-            arriving = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
-            if not arriving:
-                self._unwatch()
-            elif self.deadline is None:
-                self.deadline = self.loop.call_later(seconds + _GRACE, self.transport.abort)
-
-        def _unwatch(self) -> None:
-            if self.deadline is not None:
-                self.deadline.cancel()
-                self.deadline = None
+                self.leaving.start()
 
     return Connection
+
+
+class _Deadline:
+    """Cuts a connection off some seconds after it was started, unless it is stopped before."""
+
+    def __init__(self, transport: asyncio.Transport, seconds: float) -> None:
+        self._transport = transport
+        self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """From now on, unless it runs already."""
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._seconds, self._transport.abort)
+
+    def stop(self) -> None:
+        """All is well."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _refusal(message: str) -> bytes:
+    """An answer to a request that is not even read."""
+    body = json.dumps({"error": message}).encode()
+    head = (
+        "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
+        f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+_TOO_MANY = _refusal("too many connections: try again later")

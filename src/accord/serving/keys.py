@@ -10,7 +10,7 @@ from accord.errors import AccordError
 def read_keys(path: Path) -> tuple[str, ...]:
     """The keys in a file, one a line."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise AccordError(

@@ -1,4 +1,7 @@
-"""Around every request: an id, a log line, figures, safe headers, and no traceback for clients."""
+"""Around every request: an id, a log line, figures, safe headers, and no traceback for clients.
+
+`Observed` goes outermost, `Guarded` innermost: what lies between sees refusals and failures, too.
+"""
 
 import logging
 import re
@@ -18,7 +21,7 @@ from accord.serving.metrics import Meter
 from accord.serving.refusal import Refusal
 
 _LOGGER = logging.getLogger("accord.serving")
-_FACTS = "accord.facts"
+_FACTS, _IDENTITY = "accord.facts", "accord.identity"
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -42,11 +45,10 @@ def refused(refusal: Refusal) -> JSONResponse:
 
 
 class Observed:
-    """Wraps an application; nothing it raises gets past."""
+    """Wraps an application and tells of every request."""
 
-    def __init__(self, app: ASGIApp, gate: Gate, meter: Meter, log: Log) -> None:
+    def __init__(self, app: ASGIApp, meter: Meter, log: Log) -> None:
         self._app = app
-        self._gate = gate
         self._meter = meter
         self._log = log
 
@@ -56,7 +58,7 @@ class Observed:
             await self._app(scope, receive, send)
             return
         begun = time.perf_counter()
-        identity = _identity(scope)
+        scope[_IDENTITY] = identity = _identity(scope)
         status = 0
 
         async def noted(message: Message) -> None:
@@ -67,25 +69,9 @@ class Observed:
             await send(message)
 
         try:
-            await self._guarded(scope, receive, noted)
-        except Exception as error:  # whatever it is, the client learns nothing of it
-            _LOGGER.error("request %s failed", identity, exc_info=error)
-            if not status:
-                problem = JSONResponse({"error": f"internal error (request {identity})"}, 500)
-                await problem(scope, receive, noted)
+            await self._app(scope, receive, noted)
         finally:
             self._record(scope, status or GONE, time.perf_counter() - begun, identity)
-
-    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            self._gate.enter(scope["path"])
-        except Refusal as refusal:
-            await refused(refusal)(scope, receive, send)
-            return
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._gate.leave()
 
     def _record(self, scope: Scope, status: int, seconds: float, identity: str) -> None:
         path = scope["path"]
@@ -102,6 +88,57 @@ class Observed:
                 "request": identity,
             }
         )
+
+
+class Guarded:
+    """Wraps an application; nothing that it raises gets past, and no more get in than may."""
+
+    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+        self._app = app
+        self._gate = gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._let_in(scope, receive, noted)
+        except Exception as error:  # whatever it is, the client learns nothing of it
+            identity = scope[_IDENTITY]
+            _LOGGER.error("request %s failed", identity, exc_info=error)
+            if not begun:
+                problem = JSONResponse({"error": f"internal error (request {identity})"}, 500)
+                await problem(scope, receive, send)
+
+    async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            _check_framing(scope)
+            self._gate.enter(scope["path"])
+        except Refusal as refusal:
+            await refused(refusal)(scope, receive, send)
+            return
+        try:
+            if scope["method"] == "HEAD":  # as GET; uvicorn leaves the body out
+                scope = {**scope, "method": "GET"}
+            await self._app(scope, receive, send)
+        finally:
+            self._gate.leave()
+
+
+def _check_framing(scope: Scope) -> None:
+    """Refuse a body of two lengths: a proxy might believe the other, and smuggle requests in."""
+    names = {name for name, _ in scope["headers"]}
+    if {b"content-length", b"transfer-encoding"} <= names:
+        reason = "the request has both Content-Length and Transfer-Encoding: send one of them"
+        raise Refusal(400, reason, close=True)
 
 
 def _identity(scope: Scope) -> str:

@@ -76,8 +76,8 @@ class Planner:
         return plan
 
     def check_length(self, texts: Sequence[str]) -> None:
-        """Refuse more characters than allowed."""
-        characters = sum(len(text) for text in texts)
+        """Refuse more characters than allowed; an empty text counts as one, for it takes time."""
+        characters = sum(max(1, len(text)) for text in texts)
         if characters > self.settings.max_characters:
             raise Refusal(
                 413,
@@ -98,7 +98,8 @@ class Planner:
         return "supervised" if self.graph.is_supervised(source, target) else "zero-shot"
 
     def _check_languages(self, asked: TranslateRequest) -> None:
-        named = {"target": asked.target, "source": asked.source, "via": asked.via or AUTO}
+        via = AUTO if asked.via is None else asked.via
+        named = {"target": asked.target, "source": asked.source, "via": via}
         for name, code in named.items():
             if code not in self.graph.languages and (code != AUTO or name == "target"):
                 known = ", ".join(self.graph.languages)

@@ -104,5 +104,6 @@ def _reason(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"the field '{name}' is missing: add it"
     if name == "q":
-        return "the field 'q' must be a text, or a list of texts where several are wanted"
+        several = ", or a list of texts where several are wanted" if len(first["loc"]) > 1 else ""
+        return f"the field 'q' must be a text{several}"
     return f"the field '{name}' is wrong: {message[0].lower()}{message[1:]}"

@@ -14,7 +14,7 @@ import uvicorn
 
 from accord.errors import AccordError
 from accord.serving.app import create_app
-from accord.serving.connection import connection_class
+from accord.serving.connection import ACCEPTED_AT_ONCE, connection_class, most_connections
 from accord.serving.gate import Gate
 from accord.serving.log import Log, LogHandler
 from accord.serving.metrics import Meter
@@ -23,7 +23,8 @@ from accord.serving.settings import ServeSettings
 
 Open = Callable[[], Opened]
 _KEEP_ALIVE = 5
-_LOGGERS = ("uvicorn.error", "accord.serving")
+_LOGGERS = ("uvicorn.error", "accord.serving", "asyncio")
+_BACKLOG = 2048  # connections that the system may hold ready
 
 
 def listening_socket(settings: ServeSettings) -> socket.socket:
@@ -74,6 +75,12 @@ class Server(uvicorn.Server):
         self._gate.draining = True
         self._log.write({"event": "draining", "reason": reason, "open": self._gate.open})
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to take connections; many may wait, although few are taken at once."""
+        await super().startup(sockets)
+        for sock in sockets or []:
+            sock.listen(_BACKLOG)
+
     async def on_tick(self, counter: int) -> bool:
         """Whether to end now; asked ten times a second."""
         if self._gate.draining and not self._gate.open:
@@ -105,7 +112,8 @@ def make_server(opened: Opened, settings: ServeSettings, meter: Meter, log: Log)
     gate = Gate(meter)
     config = uvicorn.Config(
         create_app(opened, settings, meter=meter, log=log, gate=gate),
-        http=connection_class(settings.read_timeout),
+        http=connection_class(settings.read_timeout, most_connections()),
+        backlog=ACCEPTED_AT_ONCE,
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -135,7 +143,7 @@ def serve(
             server = make_server(open_model(), settings, meter, log)
             _watch_parent(server)
             log.write({"event": "serving", "address": address(sock), "pid": os.getpid()})
-            sock.listen(2048)
+            sock.listen(_BACKLOG)
             with server.capture_signals():  # whoever reads that it is ready may at once end it
                 ready()
                 server.run([sock])

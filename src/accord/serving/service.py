@@ -60,6 +60,7 @@ class Service:
         self.batcher.submit(jobs)
         leaving = asyncio.ensure_future(gone())
         all_found = asyncio.gather(*(asyncio.wrap_future(job.future) for job in jobs))
+        all_found.add_done_callback(_heard)
         try:
             await asyncio.wait(
                 (leaving, all_found),
@@ -119,6 +120,12 @@ class Service:
                 start=piece.start,
                 end=piece.end,
             )
+
+
+def _heard(found: "asyncio.Future[list[list[Translation]]]") -> None:
+    """What became of it when nobody waited any more; asyncio complains of errors not looked at."""
+    if not found.cancelled():
+        found.exception()
 
 
 def _joined(text: PlannedText, found: Sequence[Translation], rank: int) -> str:

@@ -1,12 +1,15 @@
 """How a server is to run: where it listens, what it accepts, how it batches."""
 
 import math
+import re
 from dataclasses import dataclass, field
 
 from accord.errors import AccordError
 
 MAX_BEAM = 10
 """The largest beam a client may ask for: time and memory grow with it."""
+# As browsers send it; one that is written otherwise would never be the same.
+_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+")
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,10 @@ class ServeSettings:
         for name in ("timeout", "read_timeout"):
             seconds = getattr(self, name)
             _check(name, 0 < seconds < math.inf, seconds, "give a positive number of seconds")
+        _check("host", bool(self.host), "empty", "give 0.0.0.0 to listen on all addresses")
+        for origin in self.cors:
+            fix = "write an origin without a path, such as https://example.org, or *"
+            _check("cors", bool(_ORIGIN.fullmatch(origin)), repr(origin), fix)
         _check("batch_delay", 0 <= self.batch_delay < math.inf, self.batch_delay, "give 0 or more")
         _check("beam", 1 <= self.beam <= MAX_BEAM, self.beam, f"give 1 to {MAX_BEAM}")
         _check("port", 0 <= self.port <= 65_535, self.port, "give 0 to 65535")

@@ -13,7 +13,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, cast
 
 from accord.errors import AccordError
-from accord.serving.log import line
+from accord.serving.log import Log
 from accord.serving.metrics import SIZE, Meter
 from accord.serving.server import Open, serve
 from accord.serving.settings import ServeSettings
@@ -78,6 +78,7 @@ class Supervisor:
         self._meter = Meter(cast(MutableSequence[float], self._figures))
         self._workers = [Worker(number, self._start) for number in range(settings.workers)]
         self._signals = 0
+        self._log = Log(self._meter)
         # Else it is started beside the first worker, and unblocks signals while it is.
         resource_tracker.ensure_running()
 
@@ -88,8 +89,10 @@ class Supervisor:
         try:
             for worker in self._workers:
                 worker.start()
-            while not self._signals:
+            while True:
                 self._wait(0.25)  # a signal is noticed after that long
+                if self._signals:  # workers may have had it, too, and have ended for it
+                    break
                 self._listen(announced)
                 if not announced and any(worker.ready for worker in self._workers):
                     announced = True
@@ -98,6 +101,7 @@ class Supervisor:
             self._finish()
         finally:
             self._kill()
+            self._log.close()
             for number, handler in before.items():
                 signal.signal(number, handler)
 
@@ -135,7 +139,7 @@ class Supervisor:
             if word and not announced:  # none can serve: the reason is the same for all
                 raise AccordError(word)
             if word:
-                _say("worker cannot start", worker=worker.number + 1, reason=word)
+                self._say("worker cannot start", worker, reason=word)
 
     def _replace(self, announced: bool) -> None:
         now = time.monotonic()
@@ -149,7 +153,7 @@ class Supervisor:
             if code is not None:
                 self._meter.add("worker_restarts_total")
                 pause = round(worker.begins_at - now, 1)
-                _say("worker ended", worker=worker.number + 1, code=code, restart_in=pause)
+                self._say("worker ended", worker, code=code, restart_in=pause)
             if worker.process is None and worker.begins_at <= now:
                 worker.start()
 
@@ -167,10 +171,8 @@ class Supervisor:
             if worker.process is not None:
                 worker.process.kill()
 
-
-def _say(event: str, **facts: object) -> None:
-    sys.stderr.write(line({"event": event, **facts}))
-    sys.stderr.flush()
+    def _say(self, event: str, worker: Worker, **facts: object) -> None:
+        self._log.write({"event": event, "worker": worker.number + 1, **facts})
 
 
 def _work(
