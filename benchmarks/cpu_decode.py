@@ -102,8 +102,7 @@ def prepare_random(options: argparse.Namespace, folder: Path) -> dict[str, int]:
 def prepare_run(options: argparse.Namespace, folder: Path) -> dict[str, int]:
     """Both exports of a run, and its test sentences."""
     from accord.exporting.run import export_run
-    from accord.trained import find_checkpoint
-    from accord.training.run import RunDirectory
+    from accord.training.run import RunDirectory, find_checkpoint
 
     run = RunDirectory(options.run)
     export_run(options.run, folder / "onnx", compare=0)

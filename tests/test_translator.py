@@ -11,10 +11,10 @@ from accord.corpus.store import Store
 from accord.errors import AccordError
 from accord.experiment_file import load, run_directory, store_directory
 from accord.search.result import SearchSettings
-from accord.trained import TrainedModel, find_checkpoint, pick_device
+from accord.trained import TrainedModel, pick_device
 from accord.training.checkpoint import average
 from accord.training.optimizer import build_optimizer
-from accord.training.run import RunDirectory
+from accord.training.run import RunDirectory, find_checkpoint
 from accord.training.setup import build_model
 from accord.training.validation import cross_entropy
 from accord.translator import Translator

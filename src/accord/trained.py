@@ -16,8 +16,7 @@ from accord.search.ensemble import EnsembleDecoder
 from accord.search.forced import cross_entropies
 from accord.search.result import SearchSettings, Translation
 from accord.search.rows import source_rows
-from accord.training.run import RunDirectory
-from accord.training.run import find_checkpoint as find_checkpoint
+from accord.training.run import RunDirectory, find_checkpoint
 from accord.training.setup import build_model, use_threads
 
 Precision = Literal["auto", "fp32", "bf16"]

@@ -9,6 +9,7 @@ import pytest
 
 import accord
 from accord import SearchSettings, Translator
+from accord.cli.exporting import export
 from accord.errors import AccordError
 from accord.exported.manifest import Manifest
 from accord.exporting import run as exporting
@@ -213,8 +214,6 @@ def test_the_commands(run, short, tmp_path):
     )
     [found] = map(json.loads, done.stdout.splitlines())
     assert found["source"] == "the cat"
-    other = subprocess.run(
-        accord_command("export", run, "--to", "tflite"), capture_output=True, text=True
-    )
-    assert other.returncode == 1
-    assert "use onnx" in other.stderr
+    with pytest.raises(AccordError, match="no export to 'tflite'") as error:
+        export(run, to="tflite")
+    assert error.value.fix == "use onnx"

@@ -10,23 +10,17 @@ import urllib.request
 import pytest
 
 from accord.cli.serving import serve
-from accord.corpus.prepare import prepare
 from accord.errors import AccordError
-from accord.experiment_file import load
 from accord.serving.opening import open_translator
-from accord.training.trainer import train
 from accord.translator import Translator
+from exportable import made_run
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def run(toy, tmp_path):
-    path = tmp_path / "run"
-    settings = load(toy, [f"run={path}", "model.units=8", "training.steps=2"])
-    prepare(settings, workers=1)
-    train(settings)
-    return path
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return made_run(tmp_path_factory.mktemp("served"), units=8)
 
 
 def start(*arguments):
@@ -58,7 +52,7 @@ def test_a_run_is_served_until_ctrl_c(run):
         assert found == expected
         assert answer["translatedText"] == [f"{expected[0]} {expected[1]}", expected[2]]
         with urllib.request.urlopen(f"{url}/graph", timeout=60) as graph:
-            assert json.load(graph)["model"] == {"name": "toy", "steps": 2, "units": 8}
+            assert json.load(graph)["model"] == {"name": "toy", "steps": 7, "units": 8}
         process.send_signal(signal.SIGINT)
         _, logged = process.communicate(timeout=60)
         assert process.returncode == 0
@@ -75,7 +69,7 @@ def test_an_exported_model_is_served_without_pytorch(run, tmp_path):
 
     export_run(run, tmp_path / "export", compare=0)
     opened = open_translator(tmp_path / "export")
-    facts = {"name": "toy", "steps": 2, "units": 8, "precision": "fp32"}
+    facts = {"name": "toy", "steps": 7, "units": 8, "precision": "fp32"}
     assert opened.about == facts
     code = (
         "import sys\n"

@@ -31,11 +31,11 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Write the model as one directory that translates without PyTorch, and compare the two."""
+    if to != "onnx":
+        raise AccordError(f"there is no export to {to!r}", where="--to", fix="use onnx")
     from accord.exporting.run import export_run
     from accord.terminal import shown_progress
 
-    if to != "onnx":
-        raise AccordError(f"there is no export to {to!r}", where="--to", fix="use onnx")
     with shown_progress(quiet) as progress:
         found = export_run(
             run,

@@ -15,9 +15,9 @@ from accord.exporting.directory import check_place, published
 from accord.files import atomic_write, reading_errors
 from accord.model.gnmt import GNMT
 from accord.progress import Progress, Silent
-from accord.trained import TrainedModel, find_checkpoint
+from accord.trained import TrainedModel
 from accord.training.checkpoint import Checkpoint
-from accord.training.run import RunDirectory
+from accord.training.run import RunDirectory, find_checkpoint
 from accord.translator import Translator
 
 

@@ -81,8 +81,10 @@ def _about(path: Path, checkpoint: str) -> dict[str, str | int | None]:
             "units": manifest.model.units,
             "precision": manifest.precision,
         }
-    from accord.trained import find_checkpoint  # imports PyTorch, which an export does without
-    from accord.training.run import RunDirectory
+    from accord.training.run import (
+        RunDirectory,
+        find_checkpoint,  # imports PyTorch, which an export does without
+    )
 
     run = RunDirectory(path)
     experiment = run.experiment()
