@@ -155,10 +155,11 @@ def test_every_command_of_the_readme_works(tmp_path):
 
 
 def less(command):
-    """Training and reproduction are shown in full and tried with a few steps, or none."""
+    """What is shown in full is tried with a few steps or sentences, or as a plan."""
     if command.startswith("train"):
         return ["--set", f"training.steps={6 if 'agree' in command else 3}"]
-    return ["--dry-run"] if command.startswith("reproduce") else []
+    few = {"evaluate": ["--limit", "20"], "export": ["--check", "24"], "reproduce": ["--dry-run"]}
+    return few.get(command.split()[0], [])
 
 
 def serve_a_moment(arguments, directory):
