@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from branches import accord, bleu, last_line, slug
 from where import where
 
 # What is changed in the experiment, and (last) what is changed in the code, see `patched`.
@@ -95,35 +96,22 @@ def one(name: str, options: argparse.Namespace) -> str:
     """Train and evaluate one variant in processes of their own; a row of the table."""
     same = [str(options.experiment), str(options.basic), str(options.out)]
     child = [sys.executable, __file__, *same, "--steps", str(options.steps), "--child", name]
-    run = directory(name, options)
-    evaluate = ["-m", "accord", "evaluate", str(run), "-q", "--no-agreement", "--beam", "1"]
+    run = options.out / slug(name)
     try:
         subprocess.run(child, check=True, capture_output=True, text=True)
-        limit = ["--limit", str(options.limit)]
-        subprocess.run(
-            [sys.executable, *evaluate, *limit], check=True, capture_output=True, text=True
-        )
+        few = ("--no-agreement", "--beam", "1", "--limit", str(options.limit))
+        accord("evaluate", str(run), *few)
     except subprocess.CalledProcessError as error:
         return f"| {name} | failed: {error.stderr[-300:]!r} |"
     (found,) = run.glob("evaluation/*/evaluation.json")
     directions = json.loads(found.read_text(encoding="utf-8"))["directions"]
-    scores = {
-        kind: [d["bleu"]["score"] for d in directions if d["kind"] == kind]
-        for kind in ("supervised", "zero-shot")
-    }
     ratio = [d["length_ratio"] for d in directions if d["kind"] == "zero-shot"]
-    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    last = [found for line in lines if (found := json.loads(line))["kind"] == "train"][-1]
+    last = last_line(run / "metrics.jsonl")
     dials = ("length_ratio", "ended", "entropy", "right_language", "gradient_ratio")
     shown = [last.get(f"agreement_{dial}") for dial in dials]
-    means = [statistics.mean(scores["supervised"]), statistics.mean(scores["zero-shot"])]
-    row = f"| {name} | {means[0]:.1f} | {means[1]:.1f} | {statistics.mean(ratio):.2f} | "
+    row = f"| {name} | {bleu(found, 'supervised'):.1f} | {bleu(found, 'zero-shot'):.1f} | "
+    row += f"{statistics.mean(ratio):.2f} | "
     return row + " | ".join("" if value is None else f"{value:.2f}" for value in shown) + " |"
-
-
-def directory(name: str, options: argparse.Namespace) -> Path:
-    found: Path = options.out / "".join(c if c.isalnum() else "-" for c in name)
-    return found
 
 
 def train_one(name: str, options: argparse.Namespace) -> None:
@@ -137,7 +125,7 @@ def train_one(name: str, options: argparse.Namespace) -> None:
     if begin is None:
         raise SystemExit(f"{options.basic} has no checkpoint")
     changes = {
-        "run": str(directory(name, options)),
+        "run": str(options.out / slug(name)),
         "training.init_from": str(options.basic),
         "training.steps": begin.step + options.steps,
         "training.save_every": options.steps,

@@ -15,7 +15,7 @@ so shapes stay fixed, as CUDA graphs want.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -183,19 +183,13 @@ def dials(sums: Sequence[float], sentences: int) -> dict[str, float]:
     }
 
 
-def degenerate(values: Mapping[str, object]) -> str | None:
+def degenerate(values: Mapping[str, Any]) -> str | None:
     """What is wrong with the translations that these dials describe, if anything is."""
     if "agreement_ended" not in values:
         return None
-    ended, ratio, right, gradient = (
-        float(str(values.get(f"agreement_{name}", usual)))
-        for name, usual in (
-            ("ended", 1),
-            ("length_ratio", 1),
-            ("right_language", 1),
-            ("gradient_ratio", 0),
-        )
-    )
+    ended, ratio = values["agreement_ended"], values.get("agreement_length_ratio", 1.0)
+    right = values.get("agreement_right_language", 1.0)
+    gradient = values.get("agreement_gradient_ratio", 0.0)
     if ended < _LEAST_ENDED:
         return f"only {ended:.0%} of the auxiliary translations come to an end"
     if not 1 / _MOST_RATIO < ratio < _MOST_RATIO:
