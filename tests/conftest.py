@@ -1,9 +1,29 @@
 """What many tests need: small corpora made on the spot, and experiment files for them."""
 
+import random
+import sys
 from pathlib import Path
 
+import hypothesis
+import numpy as np
 import pytest
 import yaml
+
+# A test says the same thing on every run: examples are drawn from the test's own name, and a busy
+# machine is no failure. `pytest --hypothesis-profile=search` looks for new ones instead.
+hypothesis.settings.register_profile("same", derandomize=True, deadline=None, database=None)
+hypothesis.settings.register_profile("search", max_examples=1000, deadline=None)
+hypothesis.settings.load_profile("same")
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers():
+    """Tests draw the same numbers whichever ran before them in their process."""
+    random.seed(0)
+    np.random.seed(0)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
+
 
 WORDS = {
     "en": "the a big small house cat dog sees likes green red old new and".split(),

@@ -3,7 +3,7 @@
 import re
 from xml.etree import ElementTree
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from accord.report.colours import colour, luminance, text_on
@@ -73,14 +73,33 @@ def test_a_logarithm_is_for_wide_ranges():
     assert not log_worthwhile([Series("a", ((1, 2.0), (2, 5.0)), 0)])
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 1e4)), min_size=1, max_size=30),
-    st.booleans(),
-)
-def test_any_values_can_be_drawn(points, log):
-    points = tuple((float(x), max(y, 1e-6) if log else y) for x, y in sorted(points))
-    root = drawn(Series("a", points, 0), log_y=log)
-    assert "nan" not in ElementTree.tostring(root, "unicode")
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), FINITE), min_size=1, max_size=30))
+@example([(0, 5e-324)])
+@example([(0, -3.0), (1, -3.0)])
+@example([(0, -1.7e308), (1, 1.7e308)])
+def test_any_values_can_be_drawn(points):
+    points = tuple((float(x), y) for x, y in sorted(points))
+    assert_within_the_frame(drawn(Series("a", points, 0)))
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), FINITE), max_size=30), st.floats(1e-90, 1e300))
+@example([(0, 5e-324)], 1e4)
+def test_any_values_can_be_drawn_on_a_logarithmic_axis(points, positive):
+    points = tuple((float(x), y) for x, y in sorted([(3, positive), *points]))
+    assert_within_the_frame(drawn(Series("a", points, 0), log_y=True))
+
+
+def assert_within_the_frame(root) -> None:
+    """Every mark of the line lies inside the picture, and nothing is undefined."""
+    text = ElementTree.tostring(root, "unicode").lower()
+    assert not re.search("nan|inf", text)
+    dots = list(root.iter("circle"))
+    assert dots
+    assert all(0 <= float(dot.get("cx")) <= 480 for dot in dots)
+    assert all(0 <= float(dot.get("cy")) <= 300 for dot in dots)
 
 
 @given(st.floats(0, 1))

@@ -15,6 +15,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 50.0, 14.0, 14.0, 46.0
 _MOST_POINTS = 200
 _MOST_DOTS = 60
 _TICKS = 5
+_EXTREME = 1e100
+"""Beyond this and below its inverse, ratios and steps of an axis would over- or underflow."""
 COLOURS = 6
 """So many colours the style sheet has."""
 
@@ -124,25 +126,32 @@ def _summary(chart: Chart) -> str:
 
 def _drawable(series: Series, chart: Chart) -> Series:
     """Without what a logarithm cannot show, and thinned to what a screen can."""
+    whole = [(_within(x), _within(y)) for x, y in series.points]
     kept = [
         i
-        for i, (x, y) in enumerate(series.points)
+        for i, (x, y) in enumerate(whole)
         if (x > 0 or not chart.log_x) and (y > 0 or not chart.log_y)
     ]
     stride = -(-len(kept) // _MOST_POINTS) or 1
     kept = kept[::-1][::stride][::-1]  # the last point always stays
     names = tuple(series.names[i] for i in kept) if series.names else ()
-    points = tuple(series.points[i] for i in kept)
+    points = tuple(whole[i] for i in kept)
     return Series(series.label, points, series.colour, series.dotted, names)
 
 
+def _within(value: float) -> float:
+    """A number that an axis can be made for: the tiniest ones are zero, the largest are cut."""
+    return 0.0 if abs(value) < 1 / _EXTREME else max(-_EXTREME, min(value, _EXTREME))
+
+
 def _axis(values: Sequence[float], log: bool) -> _Axis:
-    """A range around the values; a linear one starts at zero, so that heights can be compared."""
+    """A range around the values; a linear one holds zero, so that heights can be compared."""
     low, high = min(values), max(values)
     if log:
         room = max(high / low, 1.2) ** 0.06
         return _Axis(low / room, high * room, log=True)
-    return _Axis(min(low, 0.0), high or 1.0, log=False)
+    low, high = min(low, 0.0), max(high, 0.0)
+    return _Axis(low, high if high > low else 1.0, log=False)
 
 
 def _rounded_up(axis: _Axis) -> _Axis:
