@@ -1,12 +1,14 @@
 """Directories that appear whole or not at all, whatever happens while they are written."""
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from accord.errors import AccordError
 from accord.exported.manifest import NAME, is_exported
-from accord.exporting.directory import check_place, published
+from accord.exporting.directory import check_place, clear_leftovers, published
 
 
 def export_to(directory: Path, words: str, force: bool = False) -> None:
@@ -73,14 +75,62 @@ def test_an_interruption_at_the_worst_moment_keeps_the_old_one(tmp_path, monkeyp
     assert there(tmp_path) == ["model"]
 
 
-def test_what_a_killed_export_left_is_in_nobodys_way(tmp_path, monkeypatch):
-    """A container gives the next process the same number as the one that was killed."""
-    monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
-    with pytest.raises(KeyboardInterrupt), published(tmp_path / "model", False):
-        raise KeyboardInterrupt
-    assert len(there(tmp_path)) == 1
-    export_to(tmp_path / "model", "mine")
-    assert is_exported(tmp_path / "model")
+def killed_export(directory: Path, rename: bool = False) -> None:
+    """An export in a process of its own that dies as by kill -9: while it writes, or late."""
+    child = os.fork()
+    if child == 0:
+        if rename:
+            Path.rename = dying(Path.rename)
+        with published(directory, True) as fresh:
+            (fresh / NAME).write_text("killed")
+            if not rename:
+                os.kill(os.getpid(), signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+
+
+def dying(rename):
+    """Dies when the old export is moved aside and the new one has not its name yet."""
+
+    def renamed(self, target):
+        if self.name == "fresh":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return rename(self, target)
+
+    return renamed
+
+
+def test_what_killed_exports_left_is_deleted_by_the_next_one(tmp_path):
+    place = tmp_path / "mod[e]l"
+    for _ in range(2):
+        killed_export(place)
+    assert len(there(tmp_path)) == 2
+    clear_leftovers(place)
+    assert there(tmp_path) == []
+
+
+def test_an_export_that_a_killed_one_moved_aside_comes_back(tmp_path):
+    place = tmp_path / "model"
+    export_to(place, "old")
+    killed_export(place, rename=True)
+    assert not place.exists()
+    clear_leftovers(place)
+    assert there(tmp_path) == ["model"]
+    assert (place / NAME).read_text() == "old"
+
+
+def test_nothing_else_is_taken_for_a_leftover(tmp_path):
+    """An export at work, one to a place of a similar name, and what others call alike."""
+    (tmp_path / ".model.12345678").mkdir()
+    (tmp_path / ".model.87654321").touch()
+    (tmp_path / ".model.anothers").mkdir()
+    (tmp_path / ".model.anothers" / ".lock").touch()
+    killed_export(tmp_path / "model.int8")
+    before = there(tmp_path)
+    with published(tmp_path / "model", False) as fresh:
+        (fresh / NAME).write_text("mine")
+        clear_leftovers(tmp_path / "model")
+        assert fresh.is_dir()
+    assert there(tmp_path) == sorted([*before, "model"])
 
 
 def test_a_place_that_cannot_be_looked_at_is_an_error_with_a_remedy(tmp_path):

@@ -11,9 +11,10 @@ import accord
 from accord import SearchSettings, Translator
 from accord.cli.exporting import export
 from accord.errors import AccordError
-from accord.exported.manifest import Manifest
+from accord.exported.manifest import FileFacts, Manifest
 from accord.exporting import run as exporting
 from accord.exporting.run import export_run
+from accord.files import sha256_of
 from exportable import made_run
 
 pytest.importorskip("onnx")
@@ -100,6 +101,9 @@ def test_what_is_there_is_not_overwritten(run, exported, tmp_path):
     with pytest.raises(AccordError, match="--force"):
         export_run(run, copy)
     before = (copy / "decoder.onnx").read_bytes()
+    killed = tmp_path / ".there.12345678"
+    killed.mkdir()
+    (killed / ".lock").write_text("accord export, process 1 on nowhere")
     export_run(run, copy, precision="int8", compare=0, force=True)
     assert (copy / "decoder.onnx").read_bytes() != before
     (copy / "export.json").unlink()
@@ -131,6 +135,32 @@ def test_altered_files_are_refused(exported, tmp_path, name):
     file.unlink()
     with pytest.raises(AccordError, match=r"cannot be read|no run directory"):
         Translator(copy)
+
+
+@pytest.mark.parametrize(
+    "name", ["encoder.onnx", "decoder.onnx", "vocabulary.model", "token_counts.npz"]
+)
+def test_files_that_never_were_right_are_named(exported, tmp_path, name):
+    """Their checksums are those of the manifest, but nobody can load them."""
+    copy = shutil.copytree(exported.directory, tmp_path / "there")
+    (copy / name).write_bytes(b"garbage")
+    facts = FileFacts(bytes=7, sha256=sha256_of(copy / name))
+    manifest = Manifest.read(copy)
+    manifest.model_copy(update={"files": manifest.files | {name: facts}}).write(copy)
+    with pytest.raises(AccordError, match="cannot be loaded") as error:
+        Translator(copy, threads=1)
+    assert name in str(error.value)
+
+
+def test_languages_that_the_model_does_not_have_are_named(exported, tmp_path):
+    copy = shutil.copytree(exported.directory, tmp_path / "there")
+    manifest = Manifest.read(copy)
+    for languages in (("en", "de", "fr", "es"), ("en", "de", "es")):
+        changes = {"languages": languages, "supervised": ("en-de",)}
+        manifest.model_copy(update=changes).write(copy)
+        with pytest.raises(AccordError, match=r"es are not the languages of") as error:
+            Translator(copy, threads=1)
+        assert error.value.where == f"{copy / 'export.json'}, key languages"
 
 
 def test_another_format_is_refused(exported, tmp_path):

@@ -43,7 +43,18 @@ CHAIN_PAIRS: list[Pair] = [
     (FR, DE, [27, 28, 29], [25]),  # French live, into English
 ]
 CHAIN_DRAWS = [ES, ES, EN]
-EXACT = AgreementSettings(max_length=STEPS, relative_length=False, dropout=False)
+# The paper's, where it says so, and nothing random.
+EXACT = AgreementSettings(
+    decoding="continuous",
+    measure="cross-entropy",
+    normalize="sum",
+    max_length=STEPS,
+    relative_length=False,
+    temperature=1.0,
+    dropout=False,
+    feedback_gradient=True,
+    gradient_limit=None,
+)
 
 
 def batch(pairs: list[Pair]) -> Batch:

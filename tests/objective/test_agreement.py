@@ -13,7 +13,6 @@ from agreement_cases import (
     LANGUAGES,
     PAIRS,
     STAR,
-    STEPS,
     TAGS,
     D,
     V,
@@ -34,7 +33,7 @@ from accord.corpus.vocabulary import EOS
 from accord.graph import Direction, TranslationGraph
 from accord.model.gnmt import GNMT
 from accord.model.protocol import Memory
-from accord.objective.agreement import SUMS, AgreementSettings, agreement, dials, weight_at
+from accord.objective.agreement import SUMS, agreement, dials, weight_at
 from accord.objective.agreement_inputs import AgreementInputs
 from accord.objective.auxiliary import AuxiliaryLanguages
 from accord.objective.continuous import Translations
@@ -70,8 +69,8 @@ def test_what_follows_the_end_changes_nothing(monkeypatch: pytest.MonkeyPatch) -
 def test_padding_and_added_rows_change_neither_loss_nor_gradient(
     one_sided: bool, decoding: str
 ) -> None:
-    settings = AgreementSettings(
-        decoding=decoding, max_length=12, relative_length=True, dropout=False, encodings=True
+    settings = replace(
+        EXACT, decoding=decoding, max_length=12, relative_length=True, encodings=True
     )
     plain = replace(star(), one_sided=one_sided)
     wide = replace(star(shape=(6, 11)), one_sided=one_sided)
@@ -83,7 +82,9 @@ def test_padding_and_added_rows_change_neither_loss_nor_gradient(
 @pytest.mark.parametrize("normalize", ["sum", "token"])
 def test_parts_add_up_to_the_whole_update(normalize: str) -> None:
     """Micro-batches and processes: the same languages are drawn, and sums are sums."""
-    settings = AgreementSettings(max_length=9, dropout=False, normalize=normalize, encodings=True)
+    settings = replace(
+        EXACT, max_length=9, relative_length=True, normalize=normalize, encodings=True
+    )
     languages = AuxiliaryLanguages(STAR, TAGS)
     whole_batch = batch(PAIRS + PAIRS[:1])
     draws = languages.draw(whole_batch, seed=5, position=Position(1, 2))
@@ -222,7 +223,7 @@ def test_the_language_of_translations_is_told_from_their_tokens() -> None:
 
 
 def test_limits_follow_the_longer_side_of_a_pair() -> None:
-    settings = AgreementSettings()
+    settings = replace(EXACT, relative_length=True, max_length=40)
     assert settings.limits(torch.tensor([0, 3, 10, 23, 24, 100])).tolist() == [
         5,
         10,
@@ -232,9 +233,9 @@ def test_limits_follow_the_longer_side_of_a_pair() -> None:
         40,
     ]
     assert settings.steps(3) == 10
-    fixed = AgreementSettings(relative_length=False, max_length=17)
+    fixed = replace(EXACT, max_length=17)
     assert fixed.limits(torch.tensor([1, 50])).tolist() == [17, 17]
-    terms, _ = run(star([PAIRS[1]]), AgreementSettings(dropout=False, decoding="hard"))
+    terms, _ = run(star([PAIRS[1]]), replace(settings, decoding="hard"))
     assert terms.sums_K[SUMS.index("tokens")] <= 7
 
 
@@ -274,7 +275,7 @@ def test_agreement_rises_when_it_is_trained() -> None:
     losses = []
     for _ in range(15):
         optimizer.zero_grad()
-        terms = agreement(model, inputs, AgreementSettings(max_length=STEPS))
+        terms = agreement(model, inputs, replace(EXACT, relative_length=True, dropout=True))
         terms.loss.backward()
         optimizer.step()
         losses.append(terms.loss.item())

@@ -2,17 +2,19 @@
 
 import json
 import math
+from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
 import torch
 from toy_training import Notes, checkpoint, experiment, prepared, weights
 
+from accord.config import AgreementConfig
 from accord.corpus.batches import BatchStream
 from accord.corpus.store import Store
 from accord.errors import AccordError
 from accord.experiment_file import store_directory
-from accord.objective.agreement import degenerate
+from accord.objective.agreement import AgreementSettings, degenerate
 from accord.training.agreeing import agreeing_of
 from accord.training.distributed import World
 from accord.training.trainer import train
@@ -74,6 +76,27 @@ def agreeing(toy, **keys):
         store.corpora, store.languages, store.vocabulary.tags, batch_tokens=200, seed=1
     )
     return found, next(iter(stream))
+
+
+def test_the_experiment_file_alone_says_how_agreement_is_measured(toy):
+    """One set of defaults: what has a key is handed on, and has no default of its own."""
+    keys = {
+        "decoding": "sampled",
+        "measure": "cross-entropy",
+        "normalize": "token",
+        "max_length": 7,
+        "relative_length": False,
+        "temperature": 0.5,
+        "dropout": False,
+        "feedback_gradient": True,
+        "gradient_limit": 3.0,
+    }
+    shared = [f for f in fields(AgreementSettings) if f.name in AgreementConfig.model_fields]
+    assert {field.name for field in shared} == keys.keys()
+    assert all(field.default is MISSING for field in shared)
+    for chosen in (keys, {**keys, "gradient_limit": None}):
+        found, _ = agreeing(toy, **chosen)
+        assert {key: getattr(found.settings, key) for key in chosen} == chosen
 
 
 def test_every_nth_update_counts_for_those_between(toy):

@@ -290,6 +290,20 @@ def test_a_round_that_was_lost_is_made_again(toy, straight, tmp_path, monkeypatc
     assert not list((tmp_path / "pool").glob(".*"))
 
 
+def test_a_damaged_teacher_teaches_no_more_but_another_may(toy, tmp_path, monkeypatch):
+    stop_at(monkeypatch, 9)
+    train(settings(toy, tmp_path))
+    monkeypatch.undo()
+    [path] = (tmp_path / "teacher").iterdir()
+    path.write_bytes(path.read_bytes()[:-1] + b"\x07")
+    with pytest.raises(AccordError, match="not what was written") as error:
+        train(settings(toy, tmp_path))
+    assert error.value.where == str(path)
+    other = complete(teacher=KINDS["rounds"])
+    train(settings(toy, tmp_path, objective__complete=other), accept_changes=True)
+    assert metrics(tmp_path, "pool")[-1]["teacher"] > path.stem
+
+
 def test_what_no_checkpoint_needs_is_deleted(toy, tmp_path):
     chosen = complete(teacher=KINDS["rounds"], pairs=6)
     train(settings(toy, tmp_path, objective__complete=chosen, training__keep=1))

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from accord.config import ModelSettings
 from accord.errors import AccordError
@@ -26,7 +27,7 @@ def test_a_version_holds_its_weights_and_what_model_they_are_of(tmp_path):
     assert [p.name for p in versions.directory.iterdir()] == ["step-00000009.safetensors"]
 
 
-@pytest.mark.parametrize("damage", ["gone", "cut", "other model"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "other model", "weight", "settings", "bare"])
 def test_a_version_that_cannot_be_read_is_named(tmp_path, damage):
     versions, model = TeacherVersions(tmp_path), torch.nn.Linear(3, 2)
     path = versions.path("step-00000001")
@@ -34,6 +35,12 @@ def test_a_version_that_cannot_be_read_is_named(tmp_path, damage):
         versions.write("step-00000001", model.state_dict(), ModelSettings())
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:-5])
+    if damage == "weight":
+        path.write_bytes(path.read_bytes()[:-1] + b"\x07")
+    if damage == "settings":
+        path.write_bytes(path.read_bytes().replace(b'units\\":512', b'units\\":513'))
+    if damage == "bare":
+        save_file(model.state_dict(), path)
     with pytest.raises(AccordError, match="cannot be read") as error:
         versions.load("step-00000001", torch.nn.Linear(4, 4) if damage == "other model" else model)
     assert error.value.where == str(path)

@@ -9,9 +9,9 @@ token_counts.npz    how often each language has each subword in training
 
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from accord.corpus.store import sealed
 from accord.errors import AccordError
@@ -20,25 +20,26 @@ from accord.graph import Direction, TranslationGraph
 
 FORMAT = 1
 NAME = "export.json"
-_AGAIN = "export the run again"
+AGAIN = "export the run again"
 
 ExportPrecision = Literal["fp32", "int8"]
+Count = Annotated[int, Field(ge=0)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class ModelFacts(_Part):
     """The model that was exported."""
 
     preset: str
-    units: int
-    encoder_layers: int
-    decoder_layers: int
+    units: Count
+    encoder_layers: Count
+    decoder_layers: Count
     input_feeding: bool
-    vocabulary: int
-    parameters: int
+    vocabulary: Count
+    parameters: Count
 
 
 class Origin(_Part):
@@ -47,14 +48,14 @@ class Origin(_Part):
     experiment: str
     run: str
     checkpoint: str
-    step: int
+    step: Count
     fingerprint: str
 
 
 class Bleu(_Part):
     """Mean BLEU over the directions of one kind, in PyTorch and as exported."""
 
-    directions: int
+    directions: Count
     pytorch: float
     exported: float
 
@@ -68,8 +69,8 @@ class Check(_Part):
     """The exported model compared with the one it was made from."""
 
     split: str
-    sentences: int
-    same: int
+    sentences: Count
+    same: Count
     """Translations that are the same, character by character."""
     bleu: dict[str, Bleu]
     """By kind of direction: supervised, zero-shot."""
@@ -78,7 +79,7 @@ class Check(_Part):
 class FileFacts(_Part):
     """A file as it was written."""
 
-    bytes: int
+    bytes: Count
     sha256: str
 
 
@@ -110,7 +111,7 @@ class Manifest(_Part):
 
     @staticmethod
     def read(directory: Path) -> "Manifest":
-        """The account of a directory; an altered one is refused."""
+        """The account of a directory; one that is altered or makes no sense is refused."""
         path = directory / NAME
         with reading_errors(path):
             text = path.read_bytes()
@@ -120,28 +121,47 @@ class Manifest(_Part):
                 raise AccordError(
                     f"this was exported in another format than {FORMAT}",
                     where=str(path),
-                    fix=f"{_AGAIN} with this version of Accord",
+                    fix=f"{AGAIN} with this version of Accord",
                 )
             if entries != sealed(entries):
-                raise AccordError("the manifest was altered", where=str(path), fix=_AGAIN)
-            return Manifest(**{key: value for key, value in entries.items() if key != "seal"})
-        except (ValueError, ValidationError, RecursionError) as error:
+                raise AccordError("the manifest was altered", where=str(path), fix=AGAIN)
+            return _checked({k: v for k, v in entries.items() if k != "seal"}, path)
+        except (ValueError, RecursionError) as error:
             raise AccordError(
-                f"the manifest is damaged: {error}", where=str(path), fix=_AGAIN
+                f"the manifest is damaged: {error}", where=str(path), fix=AGAIN
             ) from None
 
     def file(self, directory: Path, name: str) -> Path:
         """The path of a file that holds what was written; an altered one is refused."""
         path = directory / name
+        if name not in self.files:
+            raise _damaged("this file is not named", directory / NAME, f"files.{name}")
         with reading_errors(path):
             found = sha256_of(path)
         if found != self.files[name].sha256:
             raise AccordError(
                 "the file was altered: its checksum is not the manifest's",
                 where=str(path),
-                fix=_AGAIN,
+                fix=AGAIN,
             )
         return path
+
+
+def _checked(entries: dict[str, object], path: Path) -> Manifest:
+    """The entries of a manifest, if each is what it has to be: a seal only tells of changes."""
+    try:
+        found = Manifest.model_validate_json(json.dumps(entries))
+        _ = found.graph
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise _damaged(first["msg"], path, ".".join(map(str, first["loc"]))) from None
+    except AccordError as error:  # of the graph
+        raise _damaged(error.what, path, "languages or supervised") from None
+    return found
+
+
+def _damaged(what: str, path: Path, key: str) -> AccordError:
+    return AccordError(f"the manifest is damaged: {what}", where=f"{path}, key {key}", fix=AGAIN)
 
 
 def is_exported(directory: Path) -> bool:

@@ -1,6 +1,7 @@
 """An exported directory, loaded: what computes behind a `Translator` without PyTorch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from accord.corpus.vocabulary import Vocabulary
 from accord.errors import AccordError
 from accord.exported.engine import OnnxEngine
-from accord.exported.manifest import Manifest
+from accord.exported.manifest import AGAIN, NAME, Manifest
 from accord.exported.sessions import Sessions
 from accord.search.decoding import Decoder
 from accord.search.result import SearchSettings, Translation
@@ -25,10 +26,20 @@ class ExportedModel:
         self.graph = manifest.graph
         names = ("vocabulary.model", "token_counts.npz", "encoder.onnx", "decoder.onnx")
         words, counts, *graphs = (manifest.file(directory, name) for name in names)
-        with np.load(counts) as arrays:  # now, since another export may take this one's place
+        # Counts are read now, since another export may take this one's place.
+        with _loading(counts), np.load(counts) as arrays:
             self._counts: dict[str, npt.NDArray[np.int64]] = dict(arrays)
-        vocabulary = Vocabulary.load(words, manifest.languages)
-        sessions = Sessions(*graphs, threads=threads)
+        if set(self._counts) != set(manifest.languages):
+            raise AccordError(
+                f"{', '.join(manifest.languages)} are not the languages of {counts.name}: "
+                f"{', '.join(self._counts)}",
+                where=f"{directory / NAME}, key languages",
+                fix=AGAIN,
+            )
+        with _loading(words):
+            vocabulary = Vocabulary.load(words, manifest.languages)
+        with _loading(directory):
+            sessions = Sessions(*graphs, threads=threads)
         self.decoder = Decoder(OnnxEngine(sessions), vocabulary, self._counts.__getitem__)
 
     def check_ensembles(self) -> NoReturn:
@@ -56,3 +67,14 @@ class ExportedModel:
             "an exported model translates, but cannot say how likely a given translation is",
             fix="use the run that it was exported from",
         )
+
+
+@contextmanager
+def _loading(path: Path) -> Iterator[None]:
+    """A right checksum proves that a file is as it was written, not that it can be used."""
+    try:
+        yield
+    except AccordError:
+        raise
+    except Exception as error:  # every library has kinds of its own
+        raise AccordError(f"cannot be loaded: {error}", where=str(path), fix=AGAIN) from error

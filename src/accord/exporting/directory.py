@@ -1,14 +1,17 @@
 """An exported directory on its way to disk: all of it is there under its name, or nothing."""
 
+import glob
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from accord.errors import AccordError
 from accord.exported.manifest import NAME, is_exported
-from accord.files import check_writable, sync_directory, writing_errors
+from accord.files import check_writable, exclusive, sync_directory, writing_errors
+
+_TASK = "accord export"
 
 
 def check_place(directory: Path, force: bool) -> None:
@@ -34,6 +37,16 @@ def check_place(directory: Path, force: bool) -> None:
         )
 
 
+def clear_leftovers(directory: Path) -> None:
+    """Delete what killed exports to `directory` left beside it; one at work holds its own."""
+    directory = directory.resolve()
+    with writing_errors(directory):
+        for work in directory.parent.glob(f".{glob.escape(directory.name)}.{'?' * 8}"):
+            if _is_ours(work):
+                with suppress(AccordError), exclusive(work, _TASK):
+                    _drop(work, directory)
+
+
 @contextmanager
 def published(directory: Path, force: bool) -> Iterator[Path]:
     """A directory beside `directory` that takes its name at the end, if all went well.
@@ -44,17 +57,32 @@ def published(directory: Path, force: bool) -> Iterator[Path]:
     with writing_errors(directory):
         directory.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-        fresh, old = work / "fresh", work / "old"
         try:
-            fresh.mkdir()
-            yield fresh
-            sync_directory(fresh)
-            check_place(directory, force)
-            if directory.exists():
-                directory.rename(old)
-            fresh.rename(directory)
-            sync_directory(directory.parent)
+            with exclusive(work, _TASK):
+                fresh = work / "fresh"
+                fresh.mkdir()
+                yield fresh
+                sync_directory(fresh)
+                check_place(directory, force)
+                if directory.exists():
+                    directory.rename(work / "old")
+                fresh.rename(directory)
+                sync_directory(directory.parent)
         finally:
-            if old.exists() and not directory.exists():  # interrupted between the two
-                old.rename(directory)
-            shutil.rmtree(work, ignore_errors=True)
+            _drop(work, directory)
+
+
+def _is_ours(work: Path) -> bool:
+    """Whether an export worked here. It says so only once it holds the lock: never too early."""
+    try:
+        return (work / ".lock").read_bytes().startswith(_TASK.encode())
+    except OSError:
+        return False
+
+
+def _drop(work: Path, directory: Path) -> None:
+    """Delete it; what it had moved aside and not yet replaced goes back first."""
+    old = work / "old"
+    if old.exists() and not directory.exists():  # interrupted between the two
+        old.rename(directory)
+    shutil.rmtree(work, ignore_errors=True)

@@ -11,7 +11,7 @@ from accord.exported.manifest import Check, ExportPrecision, FileFacts, Manifest
 from accord.exported.model import ExportedModel
 from accord.exported.sessions import runtime
 from accord.exporting.check import check
-from accord.exporting.directory import check_place, published
+from accord.exporting.directory import check_place, clear_leftovers, published
 from accord.files import atomic_write, reading_errors
 from accord.model.gnmt import GNMT
 from accord.progress import Progress, Silent
@@ -51,6 +51,7 @@ def export_run(
     opened = RunDirectory(run)
     opened.experiment()  # says so if this is no run directory
     output = output or run / ("onnx" if precision == "fp32" else f"onnx-{precision}")
+    clear_leftovers(output)
     check_place(output, force)
     chosen = find_checkpoint(opened, checkpoint)
     progress.start(f"exporting {chosen.path.name}")

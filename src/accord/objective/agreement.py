@@ -53,26 +53,29 @@ _MOST_GRADIENT = 10.0
 
 @dataclass(frozen=True)
 class AgreementSettings:
-    """How agreement is measured; the choice of languages and of gradients lies in the inputs."""
+    """How agreement is measured; the choice of languages and of gradients lies in the inputs.
 
-    decoding: Decoding = "continuous"
+    What the experiment file sets has no default here: there is one set of defaults, in its keys.
+    """
+
+    decoding: Decoding
     """continuous: mixtures of embeddings. straight-through: the likeliest token, the gradient of
     the mixture. hard and sampled: tokens without gradient, so that only scoring is trained."""
-    measure: Literal["cross-entropy", "kl"] = "cross-entropy"
+    measure: Literal["cross-entropy", "kl"]
     """kl takes the entropy of the translation off, so that nothing asks it to get sharper."""
-    normalize: Literal["sum", "token"] = "sum"
+    normalize: Literal["sum", "token"]
     """Over the positions of one translation: their sum (the paper's scale), or their mean."""
-    max_length: int = 40
+    max_length: int
     """The most tokens of a translation."""
-    relative_length: bool = True
+    relative_length: bool
     """Also stop after 1.5 times the longer sentence of the pair and 5 tokens."""
-    temperature: float = 1.0
+    temperature: float
     """Of the softmax of translations; scoring is always at 1."""
-    dropout: bool = True
+    dropout: bool
     """Dropout while translating; there is none while scoring."""
-    feedback_gradient: bool = True
+    feedback_gradient: bool
     """Let gradients flow through the mixtures that were fed back, step before step."""
-    gradient_limit: float | None = None
+    gradient_limit: float | None
     """Longest gradient of agreement, in lengths of that of everything else."""
     translations: bool = True
     """Compute the agreement of translations."""

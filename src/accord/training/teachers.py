@@ -1,9 +1,10 @@
 """Weights of teachers on disk, the guard before they teach, and a running average to teach with.
 
-RUN/teacher/step-00000500.safetensors holds the weights that a student had after 500 updates, and
-the settings of their model. A version is written before it is used and never changed.
+RUN/teacher/step-00000500.safetensors holds the weights that a student had after 500 updates, the
+settings of their model, and a checksum. A version is written before it is used and never changed.
 """
 
+import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ class TeacherVersions:
         """Keep these weights; the file is either there as a whole or not at all."""
         plain = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
         with atomic_write(self.path(name), "wb") as out:
-            out.write(serialised(plain, {"model": settings.model_dump_json()}))
+            text = settings.model_dump_json()
+            out.write(serialised(plain, {"model": text, "sha256": _checksum(plain, text)}))
 
     def settings(self, name: str) -> ModelSettings:
         """The settings of the model that the weights belong to."""
@@ -55,9 +57,15 @@ class TeacherVersions:
             return ModelSettings.model_validate_json(file.metadata()["model"])
 
     def load(self, name: str, model: nn.Module) -> None:
-        """Put the weights into a model."""
-        with _reading(self.path(name)):
-            model.load_state_dict(load_file(self.path(name)))
+        """Put the weights into a model, if they are what was written."""
+        path = self.path(name)
+        with _reading(path):
+            with safe_open(path, "pt") as file:
+                known = file.metadata()
+            tensors = load_file(path)
+            if known["sha256"] != _checksum(tensors, known["model"]):
+                raise ValueError("they are not what was written")
+            model.load_state_dict(tensors)
 
     def prune(self, keep: Collection[str]) -> None:
         """Delete all other versions."""
@@ -66,15 +74,25 @@ class TeacherVersions:
                 path.unlink(missing_ok=True)
 
 
+def _checksum(tensors: Mapping[str, Tensor], settings: str) -> str:
+    """The SHA-256 of all that a version holds, however the file puts it."""
+    found = hashlib.sha256(settings.encode())
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        found.update(tensor.numpy().data)
+    return found.hexdigest()
+
+
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, RuntimeError, ValueError, LookupError, SafetensorError) as error:
+    except (OSError, RuntimeError, ValueError, TypeError, LookupError, SafetensorError) as error:
         raise AccordError(
             f"the weights of the teacher cannot be read: {error}",
             where=str(path),
-            fix="restore the file, or begin the run anew",
+            fix="restore the file, or let another one teach from here on: change "
+            "objective.complete.teacher, and continue with --accept-changes",
         ) from error
 
 
