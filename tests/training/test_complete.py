@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -424,6 +425,27 @@ def test_a_teacher_of_which_nothing_is_kept_ends_the_run(toy, tmp_path):
     with pytest.raises(AccordError, match="no translation of the teacher was kept in round 0"):
         train(settings(toy, tmp_path, objective__complete=chosen))
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_an_error_of_training_tells_what_failed_before_it(toy, tmp_path, monkeypatch):
+    """As on a GPU, where a recording that fails in the thread makes the next update fail."""
+    made = RoundMaker.make
+
+    def make(self, picks, facts):
+        if facts["round"]:
+            raise ValueError("the cause")
+        return made(self, picks, facts)
+
+    def update(*_):
+        while any(thread.name == "pool" for thread in threading.enumerate()):
+            time.sleep(0.001)
+        raise RuntimeError("the symptom")
+
+    monkeypatch.setattr(RoundMaker, "make", make)
+    monkeypatch.setattr(Updater, "update", update)
+    with pytest.raises(RuntimeError, match="the symptom") as error:
+        train(settings(toy, tmp_path))
+    assert "ValueError: the cause" in error.value.__notes__[0]
 
 
 def test_without_dev_sentences_there_is_no_guard(toy, tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """Work beside training: a thread of its own and, on a GPU, a stream of its own."""
 
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
@@ -59,6 +60,14 @@ class Worker(Generic[T]):
     def failed(self) -> bool:
         """Whether work that has ended has ended badly."""
         return self._error is not None
+
+    def explain(self, error: BaseException) -> None:
+        """Tell an error of training that this work failed before it, which may be the cause.
+
+        A recording that fails here leaves the random numbers of the whole process unusable.
+        """
+        if self._error is not None and self._error is not error:
+            error.add_note(f"before that:\n{''.join(traceback.format_exception(self._error))}")
 
     def result(self) -> T:
         """Wait for the work and return what it made."""

@@ -7,8 +7,10 @@ it is never done on the stream that is recorded.
 """
 
 import functools
+import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -34,17 +36,16 @@ class Recorder:
         algorithms and set up their work space; `before` then mends what that has done.
         """
         with _LOCK:
-            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
+            warming, recorded = _streams(torch.cuda.current_device())
+            warming.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(warming):
                 for _ in range(warm_ups):
                     function()
-            torch.cuda.current_stream().wait_stream(stream)
+            torch.cuda.current_stream().wait_stream(warming)
             if before is not None:
                 before()
             graph = torch.cuda.CUDAGraph()
-            recorded = _recorded(torch.cuda.current_device())
-            with torch.cuda.graph(graph, self._pool, recorded, _MODE):
+            with _nothing_collected(), torch.cuda.graph(graph, self._pool, recorded, _MODE):
                 function()
 
         def launch() -> None:
@@ -54,10 +55,27 @@ class Recorder:
         return launch
 
 
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """A recording is void if its thread destroys another graph, as the garbage collector may."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 @functools.cache
-def _recorded(device: int) -> torch.cuda.Stream:
-    """The one stream of a device that is recorded."""
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+def _streams(device: int) -> tuple[torch.cuda.Stream, torch.cuda.Stream]:
+    """Two streams of a device: where functions warm up, and the one that is recorded.
+
+    Always the same two, since every stream ever used for matrix products keeps a work space. And
+    two: PyTorch 2.13 gives up that of the recorded stream with any graph that ends. If it was
+    allocated by a recording, it stays with the graphs that write to it; by a warm-up, it would not.
+    """
+    return torch.cuda.Stream(device), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 def own_stream(device: torch.device) -> torch.cuda.Stream:
@@ -68,7 +86,7 @@ def own_stream(device: torch.device) -> torch.cuda.Stream:
     """
     with _LOCK:
         index = torch.cuda.current_device() if device.index is None else device.index
-        while (stream := torch.cuda.Stream(device)) == _recorded(index):  # type: ignore[no-untyped-call]
+        while (stream := torch.cuda.Stream(device)) in _streams(index):  # type: ignore[no-untyped-call]
             pass
     return stream
 

@@ -61,7 +61,9 @@ class BeamSearch:
         )
         on_gpu = self._device.type == "cuda"
         self._advance = functools.partial(advance, model, self.rules)
-        self._shapes = FixedShapes(self._advance, CudaRecorder()) if graphs and on_gpu else None
+        self._shapes: FixedShapes | None = None
+        if graphs and on_gpu:
+            self._shapes = FixedShapes(self._advance, CudaRecorder(self._device))
         self._look_every = _LOOK_EVERY if on_gpu else 1
 
     @torch.no_grad()

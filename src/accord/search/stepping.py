@@ -66,16 +66,19 @@ class FixedStepper:
 
 
 class CudaRecorder:
-    """Records steps with the precision in force."""
+    """Records steps on a device, which need not be the one of the thread that asks, with the
+    precision in force."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._recorder = Recorder()
 
     def __call__(self, function: Callable[[], None]) -> Callable[[], object]:
         """A function without inputs as one that launches all it does at once."""
         dtype, enabled = torch.get_autocast_dtype("cuda"), torch.is_autocast_enabled("cuda")
         # A graph cannot use autocast's cache of cast weights, which would not be part of it.
-        with torch.autocast("cuda", dtype, enabled=enabled, cache_enabled=False):
+        uncached = torch.autocast("cuda", dtype, enabled=enabled, cache_enabled=False)
+        with torch.cuda.device(self._device), uncached:
             return self._recorder(function)
 
 

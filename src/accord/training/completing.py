@@ -134,6 +134,10 @@ class Completing:
         prune_rounds(self._directory, rounds)
         self._teaching.versions.prune(teachers)
 
+    def explain(self, error: Exception) -> None:
+        """Tell an error of training if making a round failed before it."""
+        self._worker.explain(error)
+
     def close(self) -> None:
         """Give up what is being made."""
         self._worker.close()

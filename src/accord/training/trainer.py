@@ -206,6 +206,10 @@ class Trainer:
                     end = self._advance(batches)
             if self.step and not self.directory.checkpoints.paths():
                 self._save()  # a branch with nothing left to do is still a run of its own
+        except Exception as error:
+            if self.completing is not None:
+                self.completing.explain(error)
+            raise
         finally:
             if self.completing is not None:
                 self.completing.close()
