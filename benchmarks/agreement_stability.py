@@ -17,7 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from branches import accord, bleu, last_line, slug
+from branch_table import bleu, last_line
+from branches import accord, slug
 from where import where
 
 # What is changed in the experiment, and (last) what is changed in the code, see `patched`.

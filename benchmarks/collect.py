@@ -2,9 +2,9 @@
 
     python benchmarks/collect.py RUN... --to benchmarks/results/STUDY [--command "accord train …"]
 
-RUN is a run directory, or a folder of files that were brought back without one: NAME.json (an
-evaluation) and NAME.metrics.jsonl for each run. Machine paths are cut down to their last two parts.
-What stands outside the marks in an existing README.md is kept.
+RUN is a run directory; one without checkpoints will do, such as those in an archive of branches.py.
+Machine paths are cut down to their last two parts. What stands outside the marks in an existing
+README.md is kept.
 """
 
 import argparse
@@ -46,7 +46,7 @@ class Collected:
     """One run: what was found of it."""
 
     name: str
-    experiment: dict[str, Any] | None = None
+    experiment: dict[str, Any]
     metrics: tuple[str, ...] = ()
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     tests: dict[str, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--commit", help="where the runs themselves do not say")
     options = parser.parse_args(arguments)
     try:
-        runs = [found for path in options.runs for found in read(path)]
+        runs = [read(path) for path in options.runs]
         collect(runs, options.to, options.command, options.commit)
     except AccordError as error:
         sys.exit(f"collect: {error}")
@@ -104,29 +104,8 @@ def _readme(page: Path, title: str, made: str) -> str:
 # --- reading ---------------------------------------------------------------------------------
 
 
-def read(path: Path) -> list[Collected]:
-    """A run directory, or all runs whose files lie in a folder."""
-    if (path / "experiment.yaml").is_file():
-        return [_read_run(path)]
-    found = [
-        Collected(
-            file.stem,
-            metrics=_lines(path / f"{file.stem}.metrics.jsonl"),
-            evaluations={evaluation.name: evaluation},
-        )
-        for file in sorted(path.glob("*.json"))
-        if (evaluation := _evaluation(file)) is not None
-    ]
-    if not found:
-        raise AccordError(
-            "neither a run directory nor a folder with evaluations",
-            where=str(path),
-            fix="name a directory with experiment.yaml, or one with NAME.json",
-        )
-    return found
-
-
-def _read_run(path: Path) -> Collected:
+def read(path: Path) -> Collected:
+    """All that a run directory has to say."""
     evaluations, tests = {}, {}
     for file in sorted(path.glob("evaluation/[!.]*/evaluation.json")):
         evaluation = Evaluation.load(file)
@@ -146,15 +125,6 @@ def _read_run(path: Path) -> Collected:
     )
 
 
-def _evaluation(file: Path) -> Evaluation | None:
-    """Other JSON files may lie beside evaluations."""
-    try:
-        return Evaluation.load(file)
-    except AccordError:
-        print(f"{file}: no evaluation, left out", file=sys.stderr)
-        return None
-
-
 def _text(file: Path) -> str:
     with reading_errors(file):
         return file.read_text(encoding="utf-8")
@@ -168,8 +138,7 @@ def _lines(file: Path) -> tuple[str, ...]:
 
 
 def _write_run(run: Collected, to: Path, known: Sequence[str]) -> None:
-    if run.experiment is not None:
-        _write(to / "experiment.yaml", _yaml(stripped(run.experiment)))
+    _write(to / "experiment.yaml", _yaml(stripped(run.experiment)))
     if run.metrics:
         _write(to / "metrics.jsonl", "".join(f"{line}\n" for line in thinned(run.metrics)))
     for name, evaluation in run.evaluations.items():

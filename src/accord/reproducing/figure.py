@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 from accord.errors import AccordError
 from accord.files import atomic_write
 from accord.reproducing.outcome import NAMES, Outcome
-from accord.reproducing.paper import SYSTEMS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FORMATS = ("svg", "png")
 # Line and dots tell the systems apart without colours, too.
-_LOOKS = {"basic": ("tab:orange", "o:"), "pivot": ("tab:gray", "s--"), "agree": ("tab:blue", "^-")}
+_LOOKS = {
+    "basic": ("tab:orange", "o:"),
+    "pivot": ("tab:gray", "s--"),
+    "agree": ("tab:blue", "^-"),
+    "complete": ("tab:green", "D-."),
+}
+_WIDE = 10
+"""From this ratio of the largest to the smallest size on, the axis is logarithmic."""
 
 
 def draw_sizes(
@@ -30,7 +36,7 @@ def draw_sizes(
             "the figure needs matplotlib, which is not installed",
             fix="pip install matplotlib, and run the same command again",
         ) from error
-    panels = _pairs(outcomes[0][1])
+    panels = zero_shot_pairs(outcomes[0][1])
     everything = [direction for pair in panels.values() for direction in pair]
     panels["all zero-shot directions"] = everything
     figure = Figure(figsize=(3.2 * len(panels), 3.2), layout="constrained")
@@ -48,7 +54,12 @@ def draw_sizes(
     return paths
 
 
-def _pairs(outcome: Outcome) -> dict[str, list[str]]:
+def mean_bleu(outcome: Outcome, system: str, directions: Sequence[str]) -> float:
+    """BLEU of a system over some directions."""
+    return fmean(outcome.row(system, name).bleu.score for name in directions)
+
+
+def zero_shot_pairs(outcome: Outcome) -> dict[str, list[str]]:
     """The zero-shot directions by pair."""
     found: dict[str, list[str]] = {}
     for row in outcome.directions:
@@ -65,11 +76,16 @@ def _draw(
     outcomes: Sequence[tuple[int, Outcome]],
 ) -> None:
     sizes = [size / 1000 for size, _ in outcomes]
-    for system in SYSTEMS:
-        colour, style = _LOOKS[system]
-        means = [
-            fmean(outcome.row(system, name).bleu.score for name in directions)
-            for _, outcome in outcomes
+    for system, (colour, style) in _LOOKS.items():
+        points = [
+            (size / 1000, mean_bleu(outcome, system, directions))
+            for size, outcome in outcomes
+            if system in outcome.systems
         ]
-        axes.plot(sizes, means, style, color=colour, label=NAMES[system])
+        if points:
+            axes.plot(*zip(*points, strict=True), style, color=colour, label=NAMES[system])
     axes.set(title=title, xlabel="thousand lines a corpus")
+    if max(sizes) >= _WIDE * min(sizes):
+        axes.set_xscale("log")
+        axes.minorticks_off()
+    axes.set_xticks(sizes, labels=[f"{size:g}" for size in sizes])

@@ -58,16 +58,16 @@ def _by_table(plan: Plan, outcome: Outcome) -> Iterator[str]:
     paper = TABLES[plan.setting.name]
     yield from _head(paper.title, plan, (outcome,))
     yield "## The paper's table\n"
-    yield from _table(tables.beside_paper(outcome, paper))
+    yield from markdown(tables.beside_paper(outcome, paper))
     yield f"{tables.MARKS_EXPLAINED}\n"
     if len(paper.counts["zero-shot"]) > 1:
         yield (
             "Over which zero-shot directions the paper's average is, it does not say: "
             f"{' or '.join(map(str, paper.counts['zero-shot']))}.\n"
         )
-    yield from _table(tables.lowercased(outcome))
+    yield from markdown(tables.lowercased(outcome))
     yield "## Tests\n"
-    yield from _table(tables.tests(outcome, paper))
+    yield from markdown(tables.tests(outcome, paper))
     yield "All figures: [report.html](report.html), [report.md](report.md).\n"
 
 
@@ -78,7 +78,7 @@ def _by_size(plan: Plan, outcomes: Sequence[Outcome], figures: Sequence[Path]) -
     shown = next((path for path in figures if path.suffix == ".svg"), None)
     if shown:
         yield f"![BLEU of Basic, Pivot and Agree against lines of the corpora]({shown.name})\n"
-    yield from _table(tables.by_size(named))
+    yield from markdown(tables.by_size(named))
     listed = ", ".join(f"[{size}]({size}/report.html)" for size, _ in named)
     yield f"All figures of each size: {listed}.\n"
 
@@ -100,7 +100,7 @@ def _head(title: str, plan: Plan, outcomes: Sequence[Outcome]) -> Iterator[str]:
         for item in verdicts(plan, outcomes)
     ]
     head = ["claim", "verdict", "here", "in the paper's words", "by its numbers"]
-    yield from _table(grid("", head, rows, prose=True))
+    yield from markdown(grid("", head, rows, prose=True))
     yield f"{_MEANING}\n"
 
 
@@ -115,13 +115,13 @@ def _unmatched(plan: Plan, outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 def _appendix(plan: Plan, outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield "## How it was trained and evaluated\n"
-    yield from _table(_settings(plan, outcomes[0]))
+    yield from markdown(_settings(plan, outcomes[0]))
     yield "## Commands\n"
     yield "```"
     yield from (stage.command for stage in plan.stages)
     yield "```\n"
     yield "## Environment\n"
-    yield from _table(_environment(outcomes))
+    yield from markdown(_environment(outcomes))
 
 
 def _settings(plan: Plan, outcome: Outcome) -> Grid:
@@ -183,7 +183,8 @@ def _today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def _table(made: Grid) -> Iterator[str]:
+def markdown(made: Grid) -> Iterator[str]:
+    """A grid as lines of Markdown."""
     if made.caption:
         yield f"{escape(made.caption)}:\n"
     yield f"| {' | '.join(escape(cell) for cell in made.head)} |"
