@@ -175,7 +175,7 @@ def serve_a_moment(arguments, directory):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_tour(tmp_path):
     """`make demo`, with little training; and again, which finds everything done."""
     run = accord("demo", "--quick", cwd=tmp_path)

@@ -87,7 +87,7 @@ def test_overlap_stays_as_it_was(toy, store, tmp_path):
 
 
 def test_a_cut_store_can_be_trained_on(tmp_path, tmp_path_factory):
-    toy = prepared(tmp_path_factory.getbasetemp())
+    toy = prepared(tmp_path_factory.mktemp("whole"))
     whole = Store(store_directory(load(toy)))
     made = cut_store.cut(whole, tmp_path / "cut", 20)
     changes = [*cut_store.needed(made), f"run={tmp_path / 'run'}", "training.steps=2"]
