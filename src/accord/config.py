@@ -204,8 +204,6 @@ class OptimizerSettings(Section):
     in `warmup` steps, then the same fall. By default paper for adafactor, inverse-sqrt for adam."""
     warmup: Annotated[Whole, Field(ge=1)] = 10_000
     """Steps before the rate begins to fall."""
-    cooldown: Annotated[Whole, Field(ge=0)] = 0
-    """The last so many of `training.steps`, over which the rate goes to zero in a straight line."""
 
     @property
     def peak(self) -> float:

@@ -1,5 +1,3 @@
-from functools import partial
-
 import pytest
 
 from accord.training.schedule import learning_rate
@@ -36,16 +34,3 @@ def test_constant_and_no_warmup() -> None:
     assert learning_rate(77, "constant", peak=0.3) == 0.3
     assert learning_rate(1, "inverse-sqrt", peak=0.3, warmup=0) == 0.3
     assert learning_rate(4, "paper", peak=0.3, warmup=0) == pytest.approx(0.15)
-
-
-@pytest.mark.parametrize("kind", ["paper", "inverse-sqrt", "constant"])
-def test_a_cooldown_takes_any_rate_towards_zero(kind):
-    plain = partial(learning_rate, kind=kind, peak=0.5, warmup=4)
-    cooled = partial(plain, cooldown=10, last=30)
-    assert [cooled(step) for step in range(1, 22)] == [plain(step) for step in range(1, 22)]
-    shares = [cooled(step) / plain(step) for step in range(21, 31)]
-    assert shares == pytest.approx([1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
-
-
-def test_a_cooldown_longer_than_training_begins_with_it():
-    assert learning_rate(1, "constant", peak=1.0, cooldown=10, last=4) == pytest.approx(0.4)

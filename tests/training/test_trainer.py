@@ -258,14 +258,6 @@ def test_the_first_step_is_number_1_of_the_schedule(toy, tmp_path, monkeypatch):
     assert [line["lr"] for line in metrics(tmp_path, "train")] == rates
 
 
-def test_the_rate_cools_down_towards_the_last_step(toy, tmp_path):
-    cooled = {"kind": "adam", "schedule": "constant", "learning_rate": 0.01, "cooldown": 4}
-    keys = {"training__optimizer": cooled, "training__steps": 8, "training__log_every": 1}
-    train(experiment(toy, tmp_path, **keys))
-    rates = [line["lr"] for line in metrics(tmp_path, "train")]
-    assert rates == pytest.approx([0.01] * 5 + [0.0075, 0.005, 0.0025])
-
-
 # --- what is said ----------------------------------------------------------------------------
 
 

@@ -7,23 +7,15 @@ ScheduleKind = Literal["paper", "inverse-sqrt", "constant"]
 
 
 def learning_rate(
-    step: int,
-    kind: ScheduleKind = "paper",
-    *,
-    peak: float = 0.01,
-    warmup: int = 10_000,
-    cooldown: int = 0,
-    last: int = 0,
+    step: int, kind: ScheduleKind = "paper", *, peak: float = 0.01, warmup: int = 10_000
 ) -> float:
     """The rate of one step.
 
     `paper` holds the peak for `warmup` steps; `inverse-sqrt` rises to it in a straight line. Both
-    then fall with 1/sqrt(step). With the defaults, `paper` is 1/sqrt(max(step, 10000)). Whatever
-    the kind, `cooldown` takes the rate towards zero over so many steps up to the `last`.
+    then fall with 1/sqrt(step). With the defaults, `paper` is 1/sqrt(max(step, 10000)).
     """
-    left = min((last - step + 1) / cooldown, 1.0) if cooldown else 1.0
     if kind == "constant":
-        return peak * left
+        return peak
     warmup = max(warmup, 1)
     rise = min(step / warmup, 1.0) if kind == "inverse-sqrt" else 1.0
-    return peak * rise * math.sqrt(warmup / max(step, warmup)) * left
+    return peak * rise * math.sqrt(warmup / max(step, warmup))

@@ -265,14 +265,7 @@ class Trainer:
 
     def _rate(self, step: int) -> float:
         settings = self.settings.optimizer
-        return learning_rate(
-            step,
-            settings.shape,
-            peak=settings.peak,
-            warmup=settings.warmup,
-            cooldown=settings.cooldown,
-            last=self.settings.steps,
-        )
+        return learning_rate(step, settings.shape, peak=settings.peak, warmup=settings.warmup)
 
     def _update(self, batch: Batch, tensors: list[MicroBatch]) -> None:
         step = self.step + 1
