@@ -79,10 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pack", type=Path, help="the archive; default: OUT/results.tar.gz")
     parser.add_argument("--volume", type=int, metavar="MIB", help="cut the archive into volumes")
     options = parser.parse_args(arguments)
-    given = yaml.safe_load(options.plan.read_text(encoding="utf-8"))
-    if options.experiment:
-        given["experiment"] = options.experiment
-    plan = Plan(**given)
+    plan = read_plan(options.plan, options.experiment)
     names = options.only or list(plan.branches)
     if unknown := {*names, plan.against or names[0]} - set(plan.branches):
         raise SystemExit(f"no such branch in {options.plan}: {', '.join(sorted(unknown))}")
@@ -99,6 +96,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(table(study.rows, plan.against))
     if failed:
         raise SystemExit(f"{failed} of {len(names) * len(study.variants)} runs failed")
+
+
+def read_plan(path: Path, experiment: str | None) -> Plan:
+    try:
+        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return Plan(**given | ({"experiment": experiment} if experiment else {}))
+    except (OSError, TypeError, yaml.YAMLError) as error:  # no file, an unknown key, no YAML
+        raise SystemExit(f"{path} is no plan: {error}") from None
 
 
 class Study:

@@ -233,6 +233,15 @@ def test_a_mistaken_name_is_told(made):
         made(against="Pivot")
 
 
+@pytest.mark.parametrize("text", [None, "a: [", "just words", "languages: [en]"])
+def test_a_file_that_is_no_plan_is_named(tmp_path, text):
+    path = tmp_path / "plan.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SystemExit, match=r"plan\.yaml is no plan"):
+        branches.main([str(path), str(tmp_path / "out")])
+
+
 @pytest.mark.parametrize(
     ("on_term", "failed"),
     [("echo saved; exit 0", False), ("echo told >&2; exit 143", True), ("", True)],
