@@ -32,7 +32,7 @@ from accord.corpus.encoding import BUCKET
 from accord.corpus.matching import Mask, hash_lines, priority
 from accord.corpus.overlap import HashedCorpus, shared_strings
 from accord.corpus.sentences import ParallelCorpus, Sentences
-from accord.corpus.store import IDS, OFFSETS, Store, sealed
+from accord.corpus.store import IDS, OFFSETS, Store, write_manifest
 from accord.corpus.verification import zero_shot_pairs
 from accord.errors import AccordError
 from accord.files import atomic_write, sha256_of, writing_errors
@@ -78,12 +78,12 @@ def cut(store: Store, out: Path, pairs: int) -> Store:
         "cut": {"from": manifest["fingerprint"], "pairs": pairs},
         "files": {file: _checked(data / file) for file in manifest["files"]},
     }
-    _write_manifest(manifest, out)
+    write_manifest(out, manifest)
     made = Store(out)
     # What had nothing in common has not now: the rest is counted anew.
     if any(shared["strings"] for shared in manifest["overlap"]["after"]):
         manifest["overlap"]["after"] = _overlap(made)
-        _write_manifest(manifest, out)
+        write_manifest(out, manifest)
     return Store(out)
 
 
@@ -141,11 +141,6 @@ def _write_array(path: Path, values: npt.NDArray[Any], kind: "np.dtype[Any]") ->
 
 def _checked(path: Path) -> dict[str, Any]:
     return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
-
-
-def _write_manifest(manifest: dict[str, Any], out: Path) -> None:
-    with atomic_write(out / "manifest.json") as file:
-        json.dump(sealed(manifest), file, indent=1, ensure_ascii=False)
 
 
 def _overlap(store: Store) -> list[dict[str, Any]]:

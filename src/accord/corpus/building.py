@@ -1,6 +1,5 @@
 """Building one store, step by step: read, clean, remove overlap, encode, account, check."""
 
-import json
 import os
 import unicodedata
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from accord.corpus.held_out import EvaluationSet, read_held_out
 from accord.corpus.matching import Mask, lowest, priority, repeated_pairs
 from accord.corpus.overlap import HashedCorpus, make_disjoint, shared_strings, split_pairwise
 from accord.corpus.spool import Spool, Task, spool_corpus
-from accord.corpus.store import FORMAT, Store, sealed
+from accord.corpus.store import FORMAT, Store, write_manifest
 from accord.corpus.verification import held_out_hashes, verify, zero_shot_pairs
 from accord.corpus.vocabulary import Vocabulary, train
 from accord.corpus.workers import run_all
@@ -89,10 +88,10 @@ class Build:
             "overlap": {"before": [asdict(shared) for shared in before]},
             "files": self._checksums(data),
         }
-        self._write_manifest(manifest)
+        write_manifest(self.directory, manifest)
         after = verify(Store(self.directory), corpora, experiment, self.workers, self.progress)
         manifest["overlap"]["after"] = [asdict(shared) for shared in after]
-        self._write_manifest(manifest)
+        write_manifest(self.directory, manifest)
         return Store(self.directory)
 
     def _held_out(self, data: Path) -> dict[str, list[EvaluationSet]]:
@@ -257,7 +256,3 @@ class Build:
                 "sha256": sha256_of(path),
             }
         return found
-
-    def _write_manifest(self, manifest: dict[str, Any]) -> None:
-        with atomic_write(self.directory / "manifest.json") as file:
-            json.dump(sealed(manifest), file, indent=1, ensure_ascii=False)

@@ -199,3 +199,9 @@ def sealed(manifest: dict[str, Any]) -> dict[str, Any]:
     entries = {key: value for key, value in manifest.items() if key != "seal"}
     text = json.dumps(entries, sort_keys=True)
     return entries | {"seal": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def write_manifest(directory: Path, manifest: dict[str, Any]) -> None:
+    """Publish the data that the manifest names; what was there before is replaced as a whole."""
+    with atomic_write(directory / "manifest.json") as file:
+        json.dump(sealed(manifest), file, indent=1, ensure_ascii=False)
