@@ -316,9 +316,10 @@ class CompleteConfig(Section):
     """How much the mean loss of synthetic tokens counts beside that of gold ones; 0: not at all."""
     start: Annotated[Whole, Field(ge=0)] = 0
     """The last step without it: the teacher must have learnt to translate."""
-    share: Annotated[Real, Field(gt=0)] = 0.5
-    """Synthetic target tokens computed for every gold one, about. More costs more and steadies the
-    gradient, but changes nothing in what is optimised."""
+    every: Annotated[Whole, Field(ge=1)] = 2
+    """Only every n-th update computes synthetic pairs, as many as gold ones and with n times the
+    weight: fewer cost less and make the gradient noisier, but change nothing in what is
+    optimised."""
     parts: Annotated[
         tuple[Literal["distillation", "back-translation", "latent"], ...], Field(min_length=1)
     ] = ("distillation", "back-translation")

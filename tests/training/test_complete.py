@@ -59,7 +59,7 @@ def toy(tmp_path_factory):
 
 
 def complete(**keys):
-    return {"start": BASE, "pairs": 12, "filters": OPEN, **keys}
+    return {"start": BASE, "every": 1, "pairs": 12, "filters": OPEN, **keys}
 
 
 def keys_of(toy, **keys):
@@ -125,8 +125,8 @@ def test_gold_numbers_stay_gold_and_synthetic_ones_are_logged(toy, tmp_path):
     for line in lines[2:]:
         assert 0.5 < line["complete_nll"] < 7
         assert 0 <= line["complete_wait"] <= line["seconds"]
-    share = sum(line["complete_tokens"] for line in lines[2:])
-    assert 0.25 < share / sum(line["target_tokens"] for line in lines[2:]) < 0.75
+    tokens = [sum(line[key] for line in lines[2:]) for key in ("complete_tokens", "target_tokens")]
+    assert 0.25 < tokens[0] / tokens[1] < 1.25  # rounds of few pairs end with small batches
 
 
 def test_every_round_is_accounted_for(toy, tmp_path):
@@ -155,7 +155,27 @@ def test_only_directions_without_data_are_added(toy, tmp_path, monkeypatch):
     train(settings(toy, tmp_path))
     tags = {int(tag) for part in seen for tag in part.pairs.source_BS[:, 0]}
     assert tags == {3, 4}  # into de and fr, never into en
-    assert all(part.pairs.source_BS.numel() <= 64 for part in seen)
+    sizes = [part.pairs.source_BS.numel() for part in seen]
+    assert 64 < max(sizes) <= 128  # `training.batch_tokens`, as for gold pairs
+
+
+def test_every_nth_update_has_them_with_n_times_the_weight(toy, tmp_path, monkeypatch):
+    seen = []
+    plain = Updater.update
+
+    def update(self, batches, tokens, rows, weights, synthetic):
+        seen.append(synthetic)
+        return plain(self, batches, tokens, rows, weights, synthetic)
+
+    monkeypatch.setattr(Updater, "update", update)
+    chosen = complete(every=3, weight=0.2)
+    for steps in (62, 70):  # goes on with an update that has none
+        train(
+            settings(toy, tmp_path, training__steps=steps, objective__complete=chosen),
+            accept_changes=True,
+        )
+    weight_of = {step: item.weight for step, item in enumerate(seen, 61) if item is not None}
+    assert weight_of == dict.fromkeys([61, 64, 67, 70], 0.2 * 3)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +185,7 @@ def test_only_directions_without_data_are_added(toy, tmp_path, monkeypatch):
         {"parts": ["back-translation"], "uses": 3},
         {"teacher": {"vote": 0.5}, "search": {"vocabulary": "target"}},
         {"search": {"beam": 3, "nbest": 2}, "select": "agreement"},
-        {"filters": {**OPEN, "round_trip": -50.0}, "share": 2.5},
+        {"filters": {**OPEN, "round_trip": -50.0}, "every": 3},
     ],
     ids=["distillation", "back-translation", "vote", "agreement", "round-trip"],
 )

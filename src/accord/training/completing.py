@@ -35,11 +35,13 @@ Say = Callable[[int, dict[str, Any]], None]
 
 
 class Completing:
-    """Gives every update its synthetic batch, and keeps going the pool that these come from.
+    """Gives updates their synthetic batches, and keeps going the pool that these come from.
 
-    `state` is where an earlier process stood and is kept up to date. `shapes` are rows and length
-    of gold micro-batches, shortest first: a GPU gets no larger ones, and no other lengths. `say` is
-    told of every round that comes into use. `told` says whether to give up waiting for one.
+    Batches are as large as gold ones: half of one takes a recurrent model far more than half the
+    time, and on a GPU those of the same shape share a recording. `shapes` are rows and length of
+    gold micro-batches, shortest first. `state` is where an earlier process stood and is kept up to
+    date. `say` is told of every round that comes into use. `told` says whether to give up waiting
+    for one.
     """
 
     def __init__(
@@ -69,12 +71,9 @@ class Completing:
         self._progress = progress
         self._say = say
         self._told = told
+        self._shapes = shapes
         self._longest = shapes[-1][1]
-        self._budget = max(int(config.share * experiment.training.batch_tokens), self._longest)
-        self._shapes = [
-            (min(rows, -(-(self._budget // length) // world.size)), length)
-            for rows, length in shapes
-        ]
+        self._batch_tokens = experiment.training.batch_tokens
         self._triads = Triads(experiment.graph, config.parts)
         self._picker = Picker(store.corpora, self._triads, pairs=config.pairs, seed=self._seed)
         self._filters = Filters(
@@ -98,16 +97,19 @@ class Completing:
         self._batches: Prefetcher[tuple[Position, Synthetic]] | None = None
 
     def next(self, step: int) -> Synthetic | None:
-        """The synthetic batch of an update; waits where its round is not ready.
+        """The synthetic batch of an update that has one; waits where its round is not ready.
 
         None before the start: nothing is computed then, and the run is Basic, bit for bit. Where
         waiting is given up, `Cancelled` is raised; a run can go on from the state as it is then.
         """
+        self.waited = 0.0
         if step <= self.config.start:
             return None
         began = time.perf_counter()
-        if self._pool is None:
+        if self._pool is None:  # at once, even if this update has none: it follows a checkpoint
             self._pool = self._open(step)
+        if (step - self.config.start - 1) % self.config.every:
+            return None
         item = next(self._batches, None) if self._batches is not None else None
         while item is None:  # the round is used up
             item = next(self._take(self._pool, step))
@@ -211,7 +213,7 @@ class Completing:
             made.corpora(self.store.corpora, self._triads),
             self.store.languages,
             self.store.vocabulary.tags,
-            batch_tokens=self._budget,
+            batch_tokens=self._batch_tokens,
             seed=self._seed,
             rank=self.world.rank,
             world_size=self.world.size,
@@ -235,18 +237,19 @@ class Completing:
             [MicroBatch(each) for each in tensors],
             batch.target_tokens,
             batch.update_target_tokens,
-            self.config.weight,
+            # In the mean over updates the gradient is that of all of them having such a batch.
+            self.config.weight * self.config.every,
         )
 
     def _fingerprint(self) -> str:
         """Of all that rounds and their batches follow from, beside the weights of the teacher."""
-        known = self.config.model_dump(mode="json", exclude={"weight", "start", "share", "teacher"})
+        known = self.config.model_dump(mode="json", exclude={"weight", "start", "every", "teacher"})
         known |= {
             "vote": self.config.teacher.vote,
             "asked": self._teaching.asked,
             "seed": self._seed,
             "data": self.store.manifest["fingerprint"],
-            "budget": self._budget,
+            "batch_tokens": self._batch_tokens,
             "longest": self._longest,
         }
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
