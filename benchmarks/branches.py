@@ -43,8 +43,8 @@ from accord.evaluation.significance import compare
 from branch_table import evaluations, table
 from packing import pack
 
-GRACE = 20
-"""Seconds that a command has to end when it is told to."""
+GRACE = 60
+"""Seconds that a command has to end when it is told to; it may be in the middle of a validation."""
 MIB = 1 << 20
 
 

@@ -1,0 +1,77 @@
+"""Does a run translate directly as well as Basic does through the pivot? Paired bootstrap tests.
+
+    python benchmarks/past_pivot.py BASIC RUN... [--name EVALUATION]
+
+For every RUN a row: supervised directions against BASIC's; zero-shot ones against BASIC's through
+the pivot, and against the run's own. Runs of several seeds: give each its own BASIC, in a call of
+its own.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from accord.errors import AccordError
+from accord.evaluation.evaluated import Evaluated
+from accord.evaluation.folder import read
+from accord.evaluation.significance import Comparison, Difference, compare
+from accord.report.systems import direct, in_way
+from branch_table import evaluations
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("basic", type=Path, metavar="BASIC")
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
+    parser.add_argument("--name", help="of an evaluation; default: the one that BASIC has")
+    options = parser.parse_args(arguments)
+    try:
+        name = options.name or only_evaluation(options.basic)
+        print("\n".join(table(options.basic, options.runs, name)))
+    except AccordError as error:
+        sys.exit(f"past_pivot: {error}")
+
+
+def only_evaluation(run: Path) -> str:
+    found = [file.parent.name for file in evaluations(run)]
+    if len(found) != 1:
+        raise AccordError(
+            f"{len(found)} evaluations: {', '.join(found) or 'none'}",
+            where=str(run),
+            fix="say which with --name, or make one with `accord evaluate`",
+        )
+    return found[0]
+
+
+def table(basic: Path, runs: Sequence[Path], name: str) -> Iterator[str]:
+    theirs = read(basic / "evaluation" / name)
+    yield f"{name}: BLEU less that of {basic.name}, 95 % interval, p (two-sided)\n"
+    yield "| | supervised | zero-shot − its pivot | zero-shot − own pivot |"
+    yield "|---|---|---|---|"
+    for run in runs:
+        ours = read(run / "evaluation" / name)
+        plain = direct(ours)
+        cells = [
+            said(compare(plain, direct(theirs)), "supervised"),
+            said(compare(plain, through_pivot(theirs)), "zero_shot"),
+            said(compare(plain, through_pivot(ours)), "zero_shot"),
+        ]
+        yield f"| {run.name} | {' | '.join(cells)} |"
+
+
+def through_pivot(evaluated: Evaluated) -> Evaluated:
+    return in_way(evaluated, evaluated.evaluation.via_pivot)
+
+
+def said(found: Comparison, group: str) -> str:
+    if group not in found.averages:
+        return ""
+    item: Difference = found.averages[group].bleu
+    return f"{item.difference:+.2f} ({item.low:+.2f} to {item.high:+.2f}), p {item.p:.3f}"
+
+
+if __name__ == "__main__":
+    main()
