@@ -52,6 +52,14 @@ def test_a_directory_without_a_run_is_said_to_be_none(tmp_path):
         RunDirectory(tmp_path).experiment()
 
 
+def test_checkpoints_alone_are_no_run_either(toy, tmp_path):
+    settings = experiment(toy, tmp_path, training__steps=2)
+    train(settings)
+    (tmp_path / "experiment.yaml").unlink()
+    with pytest.raises(AccordError, match="has no experiment"):
+        train(settings)
+
+
 def test_a_changed_experiment_is_refused_with_the_difference(toy, tmp_path):
     train(experiment(toy, tmp_path, training__steps=3))
     changed = experiment(toy, tmp_path, training__steps=5, training__optimizer__warmup=20)

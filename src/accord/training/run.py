@@ -42,14 +42,7 @@ class RunDirectory:
 
     def experiment(self) -> Experiment:
         """The experiment that the run was made by."""
-        file = self.path / "experiment.yaml"
-        if not file.is_file():
-            raise AccordError(
-                "this is no run directory: it has no experiment.yaml",
-                where=str(self.path),
-                fix="give the directory that `accord train` wrote",
-            )
-        return load(file)
+        return load(self._experiment_file())
 
     @property
     def held_out(self) -> HeldOutSets:
@@ -87,7 +80,7 @@ class RunDirectory:
         return changes
 
     def _changes(self, experiment: Experiment, store: Store) -> list[str]:
-        before = yaml.safe_load((self.path / "experiment.yaml").read_text(encoding="utf-8"))
+        before = yaml.safe_load(self._experiment_file().read_text(encoding="utf-8"))
         old, new = flat(before), flat(experiment.model_dump(mode="json"))
         old["the prepared data"] = read_manifest(self.path)["fingerprint"]
         new["the prepared data"] = store.manifest["fingerprint"]
@@ -108,6 +101,16 @@ class RunDirectory:
             where=str(self.path),
             fix="choose another `run`: this change cannot be accepted",
         )
+
+    def _experiment_file(self) -> Path:
+        file = self.path / "experiment.yaml"
+        if not file.is_file():
+            raise AccordError(
+                "this is no run directory: it has no experiment.yaml",
+                where=str(self.path),
+                fix="give the directory that `accord train` wrote, as it wrote it",
+            )
+        return file
 
     def _write(self, experiment: Experiment, store: Store) -> None:
         manifest = self.path / "manifest.json"
