@@ -213,7 +213,12 @@ def test_whole_numbers_serve_where_a_number_is_wanted(tmp_path):
 
 @pytest.mark.parametrize(
     "item",
-    ["filters.round_trip=-.inf", "weight=.inf", "filters.length_ratio=[0,.inf]", "teacher.tolerance=.nan"],
+    [
+        "filters.round_trip=-.inf",
+        "weight=.inf",
+        "filters.length_ratio=[0,.inf]",
+        "teacher.tolerance=.nan",
+    ],
 )
 def test_numbers_have_an_end(tmp_path, item):
     assert "should be a finite number" in complaint(tmp_path, GOOD, f"objective.complete.{item}")
