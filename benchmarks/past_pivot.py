@@ -14,7 +14,7 @@ from pathlib import Path
 
 from accord.errors import AccordError
 from accord.evaluation.evaluated import Evaluated
-from accord.evaluation.folder import read
+from accord.evaluation.folder import evaluation_directory, read
 from accord.evaluation.significance import Comparison, Difference, compare
 from accord.report.systems import direct, in_way
 from branch_table import evaluations
@@ -47,18 +47,15 @@ def only_evaluation(run: Path) -> str:
 
 
 def table(basic: Path, runs: Sequence[Path], name: str) -> Iterator[str]:
-    theirs = read(basic / "evaluation" / name)
+    theirs = read(evaluation_directory(basic, name))
     yield f"{name}: BLEU less that of {basic.name}, 95 % interval, p (two-sided)\n"
     yield "| | supervised | zero-shot − its pivot | zero-shot − own pivot |"
     yield "|---|---|---|---|"
     for run in runs:
-        ours = read(run / "evaluation" / name)
-        plain = direct(ours)
-        cells = [
-            said(compare(plain, direct(theirs)), "supervised"),
-            said(compare(plain, through_pivot(theirs)), "zero_shot"),
-            said(compare(plain, through_pivot(ours)), "zero_shot"),
-        ]
+        ours = read(evaluation_directory(run, name))
+        against = compare(direct(ours), through_pivot(theirs))  # direct where it has data
+        own = compare(direct(ours), through_pivot(ours))
+        cells = [said(against, "supervised"), said(against, "zero_shot"), said(own, "zero_shot")]
         yield f"| {run.name} | {' | '.join(cells)} |"
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from accord.training.schedule import learning_rate
+from accord.training.schedule import is_due, learning_rate
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,8 @@ def test_constant_and_no_warmup() -> None:
     assert learning_rate(77, "constant", peak=0.3) == 0.3
     assert learning_rate(1, "inverse-sqrt", peak=0.3, warmup=0) == 0.3
     assert learning_rate(4, "paper", peak=0.3, warmup=0) == pytest.approx(0.15)
+
+
+@pytest.mark.parametrize(("every", "due"), [(1, [4, 5, 6, 7, 8, 9]), (3, [4, 7]), (9, [4])])
+def test_every_nth_update_after_the_start(every: int, due: list[int]) -> None:
+    assert [step for step in range(1, 10) if is_due(step, start=3, every=every)] == due

@@ -16,6 +16,7 @@ from accord.objective.agreement_inputs import AgreementInputs
 from accord.objective.auxiliary import AuxiliaryLanguages
 from accord.training.distributed import World
 from accord.training.run import token_counts
+from accord.training.schedule import is_due
 
 
 class Agreeing:
@@ -59,7 +60,7 @@ class Agreeing:
         over updates their gradient is that of all.
         """
         share = weight_at(step, weight=1.0, start=self.config.start, ramp=self.config.ramp)
-        due = (step - self.config.start - 1) % self.config.every == 0
+        due = is_due(step, start=self.config.start, every=self.config.every)
         share *= self.config.every if due else 0
         return self.config.weight * share, self.config.encoder_weight * share
 

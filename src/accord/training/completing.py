@@ -29,6 +29,7 @@ from accord.training.distributed import World
 from accord.training.micro_batch import MicroBatch, Synthetic
 from accord.training.pool import Pool, prune_rounds
 from accord.training.run import RunDirectory
+from accord.training.schedule import is_due
 from accord.training.teaching import Teaching
 
 Say = Callable[[int, dict[str, Any]], None]
@@ -102,19 +103,13 @@ class Completing:
         None before the start: nothing is computed then, and the run is Basic, bit for bit. Where
         waiting is given up, `Cancelled` is raised; a run can go on from the state as it is then.
         """
-        self.waited = 0.0
         if step <= self.config.start:
             return None
         began = time.perf_counter()
         if self._pool is None:  # at once, even if this update has none: it follows a checkpoint
             self._pool = self._open(step)
-        if (step - self.config.start - 1) % self.config.every:
-            return None
-        item = next(self._batches, None) if self._batches is not None else None
-        while item is None:  # the round is used up
-            item = next(self._take(self._pool, step))
-        position, synthetic = item
-        self.state.epoch, self.state.batch = position.epoch, position.batch
+        due = is_due(step, start=self.config.start, every=self.config.every)
+        synthetic = self._draw(self._pool, step) if due else None
         self.waited = time.perf_counter() - began
         return synthetic
 
@@ -181,6 +176,15 @@ class Completing:
             self._use(pool.take(state.round), Position(state.epoch, state.batch))
         pool.request(state.round + 1, state.next_teacher, settings)
         return pool
+
+    def _draw(self, pool: Pool, step: int) -> Synthetic:
+        """The next batch, of the next round where this one is used up."""
+        item = next(self._batches, None) if self._batches is not None else None
+        while item is None:
+            item = next(self._take(pool, step))
+        position, synthetic = item
+        self.state.epoch, self.state.batch = position.epoch, position.batch
+        return synthetic
 
     def _restart(self) -> None:
         """Other settings than before make other rounds; the teacher goes on if it is to."""

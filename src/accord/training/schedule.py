@@ -1,4 +1,4 @@
-"""Learning rates as pure functions of the step, which counts from 1."""
+"""What follows from the step alone, which counts from 1: learning rates, and every n-th update."""
 
 import math
 from typing import Literal
@@ -19,3 +19,8 @@ def learning_rate(
     warmup = max(warmup, 1)
     rise = min(step / warmup, 1.0) if kind == "inverse-sqrt" else 1.0
     return peak * rise * math.sqrt(warmup / max(step, warmup))
+
+
+def is_due(step: int, *, start: int, every: int) -> bool:
+    """Whether an update is one of every n after `start`, of which the first one is."""
+    return step > start and (step - start - 1) % every == 0
