@@ -14,6 +14,8 @@ A plan is YAML:
                 them begins afresh
     branches    their settings, by name
     variants    instead of seeds: settings by name for all runs, below `basic` for the common one
+    average     how many of the newest checkpoints `accord average` takes before the evaluations;
+                without it there is no average
     evaluate    options of `accord evaluate`, or several lists of them
     against     the branch that all others are tested against, by paired bootstrap
     train_seconds, evaluate_seconds
@@ -54,6 +56,7 @@ class Plan:
     branches: dict[str, dict[str, Any]]
     basic: dict[str, Any] | None = None
     variants: dict[str, dict[str, Any]] = field(default_factory=dict)
+    average: int | None = None
     evaluate: list[Any] = field(default_factory=list)
     against: str | None = None
     train_seconds: float = math.inf
@@ -181,19 +184,25 @@ class Study:
         run = self.run(name, variant)
         if (origin is not None and not origin.result()) or not self._train(run, settings):
             return False
+        if self.plan.average is not None and not self._average(run):
+            return False
         scored = [self._evaluate(run, options) for options in self.plan.evaluations]
         return all(scored)
 
     def _train(self, run: Path, settings: Mapping[str, Any]) -> bool:
         pairs = {"run": str(run), **settings}.items()
         sets = [part for key, value in pairs for part in ("--set", f"{key}={json.dumps(value)}")]
-        line = ("train", self.plan.experiment, *sets)
+        line = ("train", self.plan.experiment, "-q", *sets)
         after = len(self.plan.evaluations) * self.plan.evaluate_seconds
         seconds = self._seconds(self.plan.train_seconds, after)
         return attempt(run, line, seconds, lambda _: "trained")
 
+    def _average(self, run: Path) -> bool:
+        line = ("average", str(run), "--last", str(self.plan.average))
+        return attempt(run, line, self._seconds(self.plan.evaluate_seconds), lambda _: "averaged")
+
     def _evaluate(self, run: Path, options: Sequence[str]) -> bool:
-        line = ("evaluate", str(run), "--json", *options)
+        line = ("evaluate", str(run), "--json", "-q", *options)
         scored = attempt(run, line, self._seconds(self.plan.evaluate_seconds), summary)
         self._news.put("evaluated")
         return scored
@@ -243,7 +252,7 @@ def attempt(run: Path, line: Sequence[str], seconds: float, describe: Callable[[
 
 def accord(*arguments: str, seconds: float = math.inf) -> str:
     """Run a command; after so many seconds it is told to stop, which training does in order."""
-    line = [sys.executable, "-m", "accord", *arguments, "-q"]
+    line = [sys.executable, "-m", "accord", *arguments]
     pipe = subprocess.PIPE
     with subprocess.Popen(line, stdout=pipe, stderr=pipe, text=True) as process:
         try:

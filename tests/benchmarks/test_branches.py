@@ -37,13 +37,13 @@ class Accord:
     """Stands for the command: makes runs without training, and remembers what it was asked."""
 
     def __init__(self, failing=""):
-        self.trained, self.evaluated, self.seconds = {}, [], {}
+        self.trained, self.averaged, self.evaluated, self.seconds = {}, [], [], {}
         self.failing = failing
 
     def __call__(self, command, *arguments, seconds):
         self.seconds[command] = seconds
         if command == "train":
-            sets = dict(item.split("=", 1) for item in arguments[2::2])
+            sets = dict(item.split("=", 1) for item in arguments[3::2])
             settings = {key: json.loads(value) for key, value in sets.items()}
             run = Path(settings.pop("run"))
             if self.failing and run.name.startswith(self.failing):
@@ -52,6 +52,9 @@ class Accord:
             make_run(run, evaluated=False)
             (run / "checkpoints").mkdir(exist_ok=True)
             (run / "checkpoints/model.safetensors").write_text("large")
+            return ""
+        if command == "average":
+            self.averaged.append((Path(arguments[0]).name, *arguments[1:]))
             return ""
         run, beam = Path(arguments[0]), arguments[arguments.index("--beam") + 1]
         self.evaluated.append((run.name, beam))
@@ -143,6 +146,12 @@ def test_gains_are_tested_and_stand_in_a_table_an_evaluation(made, tmp_path):
         assert row.startswith("| Agree, hard | 400 | ")
         assert row.endswith(f" | {gain} |")
     assert not list((tmp_path / "out/basic-1").rglob("against-*"))
+
+
+def test_checkpoints_are_averaged_where_the_plan_says_so(made):
+    assert made("--seeds", "1").averaged == []
+    accord = made("--seeds", "1", average=5)
+    assert accord.averaged == [(f"{run}-1", "--last", "5") for run in ("basic", "agree-hard")]
 
 
 def test_seeds_stand_in_one_row_with_their_mean(made, tmp_path):
