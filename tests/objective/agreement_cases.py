@@ -54,6 +54,7 @@ EXACT = AgreementSettings(
     dropout=False,
     feedback_gradient=True,
     gradient_limit=None,
+    distinct_bigrams=0.0,
 )
 
 

@@ -22,11 +22,13 @@ from agreement_cases import (
 )
 from torch import Tensor
 
+import accord.objective.agreement as module
 from accord.corpus.vocabulary import EOS
 from accord.model.gnmt import GNMT
 from accord.model.protocol import Memory, Seq2Seq, State
-from accord.objective.agreement import agreement
+from accord.objective.agreement import SUMS, agreement
 from accord.objective.agreement_inputs import AgreementInputs
+from accord.objective.continuous import Translations
 
 
 @pytest.mark.parametrize("feeding", [True, False])
@@ -234,6 +236,45 @@ def test_hard_translations_train_the_other_side_only() -> None:
     loss.backward()
     torch.testing.assert_close(terms.loss, loss)
     torch.testing.assert_close(found, gradients(pupil))
+
+
+@pytest.mark.parametrize("one_sided", [True, False])
+@pytest.mark.parametrize("normalize", ["sum", "token"])
+def test_hard_translations_that_repeat_themselves_teach_nothing(
+    monkeypatch: pytest.MonkeyPatch, one_sided: bool, normalize: str
+) -> None:
+    inputs = star() if one_sided else replace(star(), one_sided=False)
+    hard = replace(EXACT, decoding="hard", normalize=normalize, distinct_bigrams=0.8)
+    plain = module.generate
+
+    def looping(*args: object, **settings: object) -> Translations:
+        """The first pair's translations repeat a token, all others have no two alike."""
+        made = plain(*args, **settings)
+        tokens_BT = torch.arange(10, 10 + STEPS).repeat(len(made.tokens_BT), 1)
+        tokens_BT[:: inputs.pairs] = 10
+        return replace(made, tokens_BT=tokens_BT, real_BT=torch.ones_like(tokens_BT).bool())
+
+    monkeypatch.setattr(module, "generate", looping)
+    terms, found = run(inputs, hard)
+    weight_B = inputs.weight_B.clone()
+    weight_B[0] = 0
+    others, expected = run(replace(inputs, weight_B=weight_B), replace(hard, distinct_bigrams=0.0))
+    everyone, _ = run(inputs, replace(hard, distinct_bigrams=0.0))
+    torch.testing.assert_close(terms.loss, others.loss)
+    torch.testing.assert_close(found, expected)
+    assert everyone.loss > terms.loss
+    repeating = dict(zip(SUMS, terms.sums_K.tolist(), strict=True))
+    assert repeating["repeating"] / repeating["translations"] == 1 / inputs.pairs
+    assert repeating["pairs"] == inputs.pairs
+
+
+@pytest.mark.parametrize("decoding", ["continuous", "straight-through"])
+def test_mixtures_that_repeat_themselves_are_only_counted(decoding: str) -> None:
+    free = replace(EXACT, decoding=decoding)
+    one, found = run(star(), free)
+    other, expected = run(star(), replace(free, distinct_bigrams=1.0))
+    torch.testing.assert_close(one.loss, other.loss)
+    torch.testing.assert_close(found, expected)
 
 
 def heard_tokens(model: GNMT, memory: Memory, tokens: Tensor) -> Tensor:

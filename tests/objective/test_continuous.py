@@ -1,7 +1,10 @@
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
+from accord.completing.filters import distinct_bigrams
 from accord.corpus.vocabulary import EOS, PAD
 from accord.model.gnmt import GNMT
 from accord.model.protocol import Memory, shift_right
@@ -89,6 +92,23 @@ def test_real_positions_reach_to_the_first_end_or_the_limit() -> None:
     ended = [EOS in row[:n] for row, n in zip(found.tokens_BT.tolist(), lengths, strict=True)]
     assert found.ended().tolist() == ended
     assert 0 < sum(ended) < len(ended)
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.lists(st.integers(1, 3), min_size=7, max_size=7), st.integers(0, 7)),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_neighbours_are_compared_as_the_filters_of_synthetic_pairs_do(
+    rows: list[tuple[list[int], int]],
+) -> None:
+    tokens_BT = torch.tensor([tokens for tokens, _ in rows])
+    real_BT = torch.arange(7) < torch.tensor([[length] for _, length in rows])
+    made = Translations(tokens_BT, tokens_BT, tokens_BT, tokens_BT, real_BT)
+    expected = [distinct_bigrams(tokens[:length]) for tokens, length in rows]
+    assert made.distinct_bigrams().tolist() == pytest.approx(expected)
 
 
 def test_tokens_are_the_likeliest_and_may_exceed_the_number_of_units() -> None:

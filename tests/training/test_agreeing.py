@@ -90,6 +90,7 @@ def test_the_experiment_file_alone_says_how_agreement_is_measured(toy):
         "dropout": False,
         "feedback_gradient": True,
         "gradient_limit": 3.0,
+        "distinct_bigrams": 0.6,
     }
     shared = [f for f in fields(AgreementSettings) if f.name in AgreementConfig.model_fields]
     assert {field.name for field in shared} == keys.keys()
@@ -139,6 +140,7 @@ def test_the_share_of_agreement_in_the_gradient_is_logged(toy, tmp_path):
         ({"ended": 0.2}, "come to an end"),
         ({"length_ratio": 0.4}, "0.40 times"),
         ({"right_language": 0.3}, "30% of the auxiliary translations are in the right"),
+        ({"repeating": 0.3}, "30% of the auxiliary translations repeat"),
         ({"gradient_ratio": 34.2}, "34 times as long"),
     ],
 )

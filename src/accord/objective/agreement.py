@@ -36,6 +36,7 @@ SUMS = (
     "reference_tokens",
     "ended",
     "right_language",
+    "repeating",
     "translations",
     "pairs",
     "gradient_square",
@@ -43,11 +44,13 @@ SUMS = (
 )
 _READING = SUMS.index("pairs") - 2  # counted while translations are scored
 
-# Healthy auxiliary translations nearly all end, are in the language asked for, and about as long as
-# the sentences they are of; what they teach weighs no more than what gold sentences do.
+# Healthy auxiliary translations nearly all end, are in the language asked for, do not repeat
+# themselves, and are about as long as the sentences they are of; what they teach weighs no more
+# than what gold sentences do.
 _LEAST_ENDED = 0.5
 _MOST_RATIO = 1.6
 _LEAST_RIGHT = 0.5
+_MOST_REPEATING = 0.2
 _MOST_GRADIENT = 10.0
 
 
@@ -77,6 +80,9 @@ class AgreementSettings:
     """Let gradients flow through the mixtures that were fed back, step before step."""
     gradient_limit: float | None
     """Longest gradient of agreement, in lengths of that of everything else."""
+    distinct_bigrams: float
+    """Least share of different neighbours in a translation of plain tokens. One with less teaches
+    nothing: who learns from repetitions says more of them, in directions with data too."""
     translations: bool = True
     """Compute the agreement of translations."""
     encodings: bool = False
@@ -179,6 +185,7 @@ def dials(sums: Sequence[float], sentences: int) -> dict[str, float]:
         "agreement_length_ratio": of["tokens"] / max(of["reference_tokens"], 1.0),
         "agreement_ended": of["ended"] / max(of["translations"], 1.0),
         "agreement_right_language": of["right_language"] / max(of["translations"], 1.0),
+        "agreement_repeating": of["repeating"] / max(of["translations"], 1.0),
         "agreement_gradient_ratio": math.sqrt(
             of["gradient_square"] / (of["likelihood_gradient_square"] or 1.0)
         ),
@@ -192,6 +199,7 @@ def degenerate(values: Mapping[str, Any]) -> str | None:
         return None
     ended, ratio = values["agreement_ended"], values.get("agreement_length_ratio", 1.0)
     right = values.get("agreement_right_language", 1.0)
+    repeating = values.get("agreement_repeating", 0.0)
     gradient = values.get("agreement_gradient_ratio", 0.0)
     if ended < _LEAST_ENDED:
         return f"only {ended:.0%} of the auxiliary translations come to an end"
@@ -199,6 +207,8 @@ def degenerate(values: Mapping[str, Any]) -> str | None:
         return f"auxiliary translations have {ratio:.2f} times the length of the sentences"
     if right < _LEAST_RIGHT:
         return f"only {right:.0%} of the auxiliary translations are in the right language"
+    if repeating > _MOST_REPEATING:
+        return f"{repeating:.0%} of the auxiliary translations repeat themselves"
     if gradient > _MOST_GRADIENT:
         return f"agreement's gradient is {gradient:.0f} times as long as the likelihood's"
     return None
@@ -316,9 +326,12 @@ class _Pairs:
         if not self.settings.soft and live_judge_B is not None:
             weight_B = weight_B * live_judge_B  # tokens teach nobody else
         real_BT = said.real_BT.to(weight_B.dtype) * weight_B.unsqueeze(1)
+        repeating_B = said.distinct_bigrams() < self.settings.distinct_bigrams
         weights_BT = real_BT
+        if not self.settings.soft:
+            weights_BT = real_BT * ~repeating_B.unsqueeze(1)
         if self.settings.normalize == "token":
-            weights_BT = real_BT / said.lengths().clamp(min=1).unsqueeze(1)
+            weights_BT = weights_BT / said.lengths().clamp(min=1).unsqueeze(1)
         wanted = said.hidden_BTD if self.settings.soft else said.tokens_BT
         loss, found_N = dense_cross_entropy(
             wanted.flatten(0, 1),
@@ -331,10 +344,15 @@ class _Pairs:
             divergence=self.settings.measure == "kl",
             chunk=self.settings.chunk,
         )
-        return _Reading(loss, self._counts(said, found_N, weight_B, real_BT))
+        return _Reading(loss, self._counts(said, found_N, weight_B, real_BT, repeating_B))
 
     def _counts(
-        self, said: Translations, found_N: Tensor, weight_B: Tensor, real_BT: Tensor
+        self,
+        said: Translations,
+        found_N: Tensor,
+        weight_B: Tensor,
+        real_BT: Tensor,
+        repeating_B: Tensor,
     ) -> Tensor:
         counts = [
             torch.dot(found_N, real_BT.flatten().to(found_N)),
@@ -343,6 +361,7 @@ class _Pairs:
             torch.dot(self.reference_B.to(weight_B), weight_B),
             torch.dot(said.ended().to(weight_B), weight_B),
             torch.dot(self._right_language(said).to(weight_B), weight_B),
+            torch.dot(repeating_B.to(weight_B), weight_B),
             weight_B.sum(),
         ]
         return torch.stack([count.to(found_N).detach() for count in counts])

@@ -43,6 +43,15 @@ class Translations:
         """Whether each row came to its end of sentence."""
         return (self.real_BT & (self.tokens_BT == EOS)).any(dim=1)
 
+    def distinct_bigrams(self) -> Tensor:
+        """The share of different pairs of neighbours in each row; 1 where there is none."""
+        same_BTT = self.tokens_BT.unsqueeze(1) == self.tokens_BT.unsqueeze(2)
+        same_BTT = same_BTT[:, :-1, :-1] & same_BTT[:, 1:, 1:]
+        repeated_BT = same_BTT.tril(diagonal=-1).any(dim=2)  # an earlier pair is the same
+        real_BT = self.real_BT[:, 1:]
+        count_B = real_BT.sum(dim=1).clamp(min=1)
+        return 1 - (repeated_BT & real_BT).sum(dim=1) / count_B
+
 
 def generate(
     model: Seq2Seq,

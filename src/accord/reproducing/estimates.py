@@ -7,7 +7,7 @@ target tokens, both fitted to the rows of that table.
 
 from dataclasses import dataclass
 
-from accord.config import Experiment
+from accord.config import CompleteConfig, Experiment
 from accord.reproducing.plan import Plan, Stage
 from accord.reproducing.study import BURN_IN, Study
 
@@ -17,8 +17,9 @@ _BF16_ONLY = 2.0
 """fp32 counts twice: the table is bf16, and fp32 was not measured."""
 _AGREEMENT = {"hard": 2.6, "sampled": 2.6, "continuous": 5.3, "straight-through": 5.3}
 """Times the update of Basic, computed in every update; sampled, straight-through by analogy."""
-_COMPLETE = 2.0
-"""Not measured."""
+_ROUND = 0.72
+"""What decoding synthetic pairs takes, of the time that training on them once does. From ×1.41 of
+Basic with every third update and three uses (benchmarks/results/europarl-complete)."""
 _FILLED = 0.87
 """Target tokens in `batch_tokens`, which counts padding and the longer side."""
 _MILLION_PAIRS = 60.0
@@ -32,7 +33,7 @@ _SECONDS = 3600.0
 ASSUMPTIONS = (
     "An estimate, from figures measured on one NVIDIA H200 in bf16 "
     "(benchmarks/train_speed_h200_202611.md); agreement costs 2.6 (hard) or 5.3 (continuous) "
-    "times an update; fp32 is taken as twice bf16 and Complete as twice Basic, neither measured. "
+    "times an update; fp32 is taken as twice bf16, which was not measured. "
     "--speed gives your own target tokens a second of Basic. Time to fetch is not counted."
 )
 
@@ -71,7 +72,10 @@ def _training(study: Study, run: str, speed: float | None) -> float:
     if run == "agree" and agreement is not None:
         part = agreement.fraction / agreement.every
         return updates * seconds * (1 + (_AGREEMENT[agreement.decoding] - 1) * part)
-    return updates * seconds * (_COMPLETE if run == "complete" else 1.0)
+    if run == "complete":
+        complete = experiment.objective.complete or CompleteConfig()
+        return updates * seconds * (1 + (1 + _ROUND / complete.uses) / complete.every)
+    return updates * seconds
 
 
 def _update(experiment: Experiment, speed: float | None) -> float:

@@ -44,6 +44,7 @@ class Agreeing:
             feedback_gradient=config.feedback_gradient,
             # Where only every n-th update computes agreement, its gradient is n times as long.
             gradient_limit=config.gradient_limit and config.gradient_limit * config.every,
+            distinct_bigrams=config.distinct_bigrams,
             translations=config.weight > 0,
             encodings=config.encoder_weight > 0,
             unigrams_LV=_unigrams(store),
