@@ -1,6 +1,7 @@
 """Runs of benchmarks/branches.py as `accord reproduce` sees its own: Basic, Pivot, Agree, tested.
 
-The branches must be called Basic, Agree and, where there is one, Complete.
+The branches must be called Basic, Agree and, where there is one, Complete; another may stand for
+Agree.
 """
 
 from dataclasses import dataclass
@@ -12,15 +13,20 @@ from accord.reproducing.study import Options, Study
 from accord.training.run import RunDirectory
 from branch_table import evaluations
 
+AGREE = "agree"
+"""The branch whose table it is, as `accord reproduce` calls it."""
+
 
 @dataclass(frozen=True)
 class _Branches(Study):
     """One variant: its branches lie beside those of others."""
 
     variant: str = ""
+    agree: str = AGREE
 
     def run(self, name: str) -> Path:
-        return self.directory / f"{name}-{self.variant}"
+        branch = self.agree if name == AGREE else name
+        return self.directory / f"{branch}-{self.variant}"
 
 
 @dataclass(frozen=True)
@@ -34,19 +40,19 @@ class _Evaluated(Options):
         return self.name
 
 
-def outcome_of(results: Path, variant: str, evaluation: str) -> Outcome:
+def outcome_of(results: Path, variant: str, evaluation: str, agree: str = AGREE) -> Outcome:
     """What came out of one variant, or seed, of a plan."""
-    experiment = RunDirectory(results / f"agree-{variant}").experiment()
-    study = _Branches(results, Path(), (), experiment, variant)
+    experiment = RunDirectory(results / f"{agree}-{variant}").experiment()
+    study = _Branches(results, Path(), (), experiment, variant, agree)
     complete = (results / f"complete-{variant}" / "evaluation" / evaluation).is_dir()
     return read_outcome(study, _Evaluated(complete=complete, name=evaluation))
 
 
-def evaluations_of(results: Path, variants: list[str]) -> list[str]:
+def evaluations_of(results: Path, variants: list[str], agree: str = AGREE) -> list[str]:
     """The names of the evaluations that all these have of Basic and of Agree."""
     names = [
         {file.parent.name for file in evaluations(results / f"{branch}-{variant}")}
-        for branch in ("basic", "agree")
+        for branch in ("basic", agree)
         for variant in variants
     ]
     shared = sorted(set.intersection(*names)) if names else []
@@ -54,6 +60,6 @@ def evaluations_of(results: Path, variants: list[str]) -> list[str]:
         raise AccordError(
             f"no evaluation is of Basic and Agree for all of {', '.join(variants) or 'no run'}",
             where=str(results),
-            fix="name the folder with basic-… and agree-…, evaluated alike",
+            fix=f"name the folder with basic-… and {agree}-…, evaluated alike",
         )
     return shared

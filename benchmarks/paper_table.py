@@ -1,6 +1,6 @@
 """The paper's table beside runs of benchmarks/branches.py: directions, gains, claims.
 
-    python benchmarks/paper_table.py RESULTS VARIANT [--paper europarl] [--to FILE]
+    python benchmarks/paper_table.py RESULTS VARIANT [--agree agree-hard] [--to FILE]
 
 RESULTS holds basic-VARIANT, agree-VARIANT and perhaps complete-VARIANT, or an archive of them,
 unpacked. Every evaluation that they share, for example with beams of 4 and 10, gets its tables.
@@ -17,7 +17,7 @@ from accord.reproducing import tables
 from accord.reproducing.judging import judge
 from accord.reproducing.page import markdown
 from accord.reproducing.paper import TABLES
-from branch_outcomes import evaluations_of, outcome_of
+from branch_outcomes import AGREE, evaluations_of, outcome_of
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -26,11 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("results", type=Path)
     parser.add_argument("variant", help="what follows basic- and agree- in the names of the runs")
+    parser.add_argument("--agree", default=AGREE, help="the branch that stands for Agree")
     parser.add_argument("--paper", choices=TABLES, default="europarl")
     parser.add_argument("--to", type=Path, metavar="FILE", help="default: standard output")
     options = parser.parse_args(arguments)
     try:
-        text = "\n".join(page(options.results, options.variant, options.paper))
+        text = "\n".join(page(options.results, options.variant, options.agree, options.paper))
         if options.to is None:
             print(text)
         else:
@@ -40,11 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"paper_table: {error}")
 
 
-def page(results: Path, variant: str, setting: str) -> Iterator[str]:
+def page(results: Path, variant: str, agree: str, setting: str) -> Iterator[str]:
     """All tables, and what they say about the claims."""
     paper = TABLES[setting]
-    for name in evaluations_of(results, [variant]):
-        outcome = outcome_of(results, variant, name)
+    for name in evaluations_of(results, [variant], agree):
+        outcome = outcome_of(results, variant, name, agree)
         steps = {
             system: item.evaluation.origin.step
             for system, item in outcome.systems.items()

@@ -73,3 +73,17 @@ def test_the_paper_stands_beside_every_evaluation(tmp_path, capsys):
     assert second.count("**holds**") + second.count("**does not hold**") == 3
     paper_table.main([str(tmp_path), "200000", "--to", str(tmp_path / "page.md")])
     assert (tmp_path / "page.md").read_text("utf-8") == page.removesuffix("\n")
+
+
+def test_another_branch_may_stand_for_agree(tmp_path, capsys):
+    lost = {"basic": 0.8, "agree": 0.5, "agree-hard": 0.1}
+    runs(tmp_path, (200_000,), lost=lost, languages=EUROPARL)
+    paper_table.main([str(tmp_path), "200000", "--agree", "agree-hard"])
+    hard = paper_table.outcome_of(tmp_path, "200000", "test-beam4", "agree-hard")
+    score = hard.row("agree", "de-fr").bleu
+    row = cells(capsys.readouterr().out, "de-fr")
+    assert row[8] == f"{score.score:.2f} ±{score.confidence_var:.2f}"
+    plain = paper_table.outcome_of(tmp_path, "200000", "test-beam4")
+    assert plain.row("agree", "de-fr").bleu.score < score.score
+    with pytest.raises(SystemExit, match=r"agree-soft-…, evaluated alike"):
+        paper_table.main([str(tmp_path), "200000", "--agree", "agree-soft"])

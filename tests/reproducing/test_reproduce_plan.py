@@ -128,6 +128,18 @@ def test_an_hour_on_one_gpu():
         assert 0.1 < sum(hours(stage, plan) for stage in work) < 1
 
 
+def test_complete_costs_by_how_often_and_how_fresh():
+    def times_basic(*changes):
+        plan = plan_of("europarl", overrides=changes, options=Options(complete=True))
+        stages = {stage.run: stage for stage in plan.stages if stage.kind == "train"}
+        return hours(stages["complete"], plan) / hours(stages["basic"], plan)
+
+    measured = ["objective.complete.every=3", "objective.complete.uses=3"]
+    assert times_basic(*measured) == pytest.approx(1.41, abs=0.01)
+    assert times_basic("objective.complete.every=3") > times_basic(*measured)
+    assert times_basic() > times_basic("objective.complete.every=3")
+
+
 def test_speed_is_in_tokens_a_second():
     plan = plan_of("europarl")
     burn_in = next(stage for stage in plan.stages if stage.kind == "train")
