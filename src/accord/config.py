@@ -268,7 +268,8 @@ class CompleteTeacher(Section):
 
     kind: Literal["frozen", "ema", "rounds"] = "frozen"
     """frozen: one set of weights for good. ema: a running average of the model in training. rounds:
-    the model in training as it stands when a round is asked for, if the guard lets it pass."""
+    the model in training itself. The last two as they stand when a round is asked for, if the guard
+    lets them pass."""
     run: FilePath | None = None
     """For frozen: the run whose best checkpoint teaches; by default the model in training, as it is
     when the pool begins."""
@@ -278,7 +279,8 @@ class CompleteTeacher(Section):
     """Weight of what the other sentence of the pair says in the choice of each token: translations
     then come from both sentences. 0 reads only the one whose direction has data."""
     guard: bool = True
-    """For rounds: weights teach only if they translate the dev set about as well as before."""
+    """For ema and rounds: new weights teach only if they translate the dev set about as well as
+    before."""
     tolerance: Annotated[Real, Field(ge=0)] = 0.5
     """For the guard: BLEU that new weights may fall behind the best accepted ones."""
 

@@ -37,7 +37,7 @@ BASE, STEPS = 60, 80
 OPEN = {"length_ratio": [0.0, 4.0], "distinct_bigrams": 0.0}
 KINDS = {
     "frozen": {},
-    "ema": {"kind": "ema", "decay": 0.9},
+    "ema": {"kind": "ema", "decay": 0.9, "guard": False},
     "rounds": {"kind": "rounds", "guard": False},
     "guarded": {"kind": "rounds", "tolerance": 100.0},
 }
@@ -394,12 +394,13 @@ def test_another_teacher_takes_over_when_it_is_asked_for(toy, tmp_path):
     assert "guard" not in metrics(run, "pool")[-1]
 
 
-def test_the_guard_keeps_bad_teachers_out(toy, tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", ["rounds", "ema"])
+def test_the_guard_keeps_bad_teachers_out(toy, tmp_path, monkeypatch, kind):
     """Not too far below the best BLEU, and not much longer or shorter than at first."""
     values = iter([(20, 1), (19.8, 1.09), (19.4, 1), (21, 0.95), (30, 1.11), (30, 0.89)])
     monkeypatch.setattr(Guard, "measure", lambda *_: Quality(*map(float, next(values, (99, 1)))))
     notes = Notes()
-    chosen = complete(pairs=3, teacher={"kind": "rounds", "tolerance": 0.5})
+    chosen = complete(pairs=3, teacher={"kind": kind, "tolerance": 0.5})
     train(settings(toy, tmp_path, objective__complete=chosen), progress=notes)
     pool = metrics(tmp_path, "pool")
     verdicts = [line["guard"]["accepted"] for line in pool[:6]]

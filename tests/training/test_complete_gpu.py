@@ -27,7 +27,12 @@ def base(toy, tmp_path_factory):
 
 @pytest.mark.parametrize(
     "teacher",
-    [{}, {"kind": "ema"}, {"kind": "rounds", "tolerance": 100.0}, {"vote": 0.4}],
+    [
+        {},
+        {"kind": "ema", "tolerance": 100.0},
+        {"kind": "rounds", "tolerance": 100.0},
+        {"vote": 0.4},
+    ],
     ids=["frozen", "ema", "rounds", "vote"],
 )
 @pytest.mark.parametrize("optimizer", ["adam", "adafactor"])

@@ -56,7 +56,7 @@ class Teaching:
         self._teacher: Teacher | None = None
         self._loaded = ""
         self._guard: Guard | None = None
-        if config.teacher.kind == "rounds" and config.teacher.guard:
+        if config.teacher.kind != "frozen" and config.teacher.guard:
             directions = taught_by(experiment, Triads(experiment.graph, config.parts))
             self._guard = Guard(store.held_out, directions, config.teacher.tolerance)
 
