@@ -100,6 +100,15 @@ def test_totals_that_go_through_a_checkpoint_are_the_same():
     assert straight.totals == Totals()
 
 
+def test_totals_of_a_version_that_counted_less_can_go_on():
+    before = vars(Totals()) | {"loss": 3.0, "agreement": [1.0] * (len(SUMS) - 1)}
+    window = Window(ALONE, Totals(**before))
+    window.add(batch(1, 4, 2), outcome(14.0, 16.0, 1.0))
+    window.fold()
+    assert window.totals.loss == 17.0
+    assert window.totals.agreement == [0.0] * len(SUMS)
+
+
 def test_time_as_people_write_it():
     assert [clock(s) for s in (-3, 7.9, 61, 3600, 90061)] == [
         "0:00", "0:07", "1:01", "1:00:00", "25:01:01",

@@ -118,6 +118,11 @@ class Totals:
     complete_nll: float = 0.0
     complete_wait: float = 0.0
 
+    def __post_init__(self) -> None:
+        # From the checkpoint of a version that added up other things: this line lacks some.
+        if len(self.agreement) != len(SUMS):
+            self.agreement = [0.0] * len(SUMS)
+
     def clear(self) -> None:
         """Begin anew."""
         vars(self).update(vars(Totals()))
