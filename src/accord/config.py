@@ -253,8 +253,11 @@ class AgreementConfig(Section):
     gradient_limit: Annotated[Real, Field(gt=0)] | None = 1.0
     """Longest gradient of agreement, in lengths of the likelihood's; null sets no limit."""
     distinct_bigrams: Annotated[Real, Field(ge=0, le=1)] = 0.8
-    """Least share of different pairs of neighbouring subwords in a translation. Fewer are
-    repetition, and hard and sampled ones then teach nothing; soft ones are only counted."""
+    """Least share of different pairs of neighbouring subwords in a translation; fewer are
+    repetition. Hard and sampled ones that fall short teach nothing; soft ones are only counted."""
+    least_length: Annotated[Real, Field(ge=0, le=1)] = 0.6
+    """Least length of a translation, as a share of the mean of the pair's two sides, less one
+    token; likewise."""
     every: Annotated[Whole, Field(ge=1)] = 1
     """Compute agreement in every n-th update only, where it counts n times as much."""
     fraction: Annotated[Real, Field(gt=0, le=1)] = 1.0

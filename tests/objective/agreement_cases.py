@@ -55,6 +55,7 @@ EXACT = AgreementSettings(
     feedback_gradient=True,
     gradient_limit=None,
     distinct_bigrams=0.0,
+    least_length=0.0,
 )
 
 

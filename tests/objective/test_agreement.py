@@ -203,7 +203,7 @@ def test_dials_say_what_the_translations_were_like() -> None:
         "agreement_length_ratio": pytest.approx(tokens / sentences),
         "agreement_ended": pytest.approx(ended / 8),
         "agreement_right_language": 0.0,
-        "agreement_repeating": 0.0,
+        "agreement_degenerate": 0.0,
         "agreement_gradient_ratio": 0.0,
         "agreement_pairs": 1.0,
     }

@@ -28,7 +28,7 @@ from accord.model.gnmt import GNMT
 from accord.model.protocol import Memory, Seq2Seq, State
 from accord.objective.agreement import SUMS, agreement
 from accord.objective.agreement_inputs import AgreementInputs
-from accord.objective.continuous import Translations
+from accord.objective.continuous import Decoding, Translations
 
 
 @pytest.mark.parametrize("feeding", [True, False])
@@ -238,43 +238,58 @@ def test_hard_translations_train_the_other_side_only() -> None:
     torch.testing.assert_close(found, gradients(pupil))
 
 
+FAULTS = {  # a translation without a fault, one with it, and what tells them apart
+    "repeats itself": (
+        [10, 11, 12, 13, 14, EOS],
+        [10, 10, 10, 10, 10, EOS],
+        {"distinct_bigrams": 0.8},
+    ),
+    "is too short": ([10, 11, 12, 13, 14, EOS], [EOS] * STEPS, {"least_length": 0.6}),
+    "has no end": ([10, 11, 12, 13, 14, EOS], [10, 11, 12, 13, 14, 15], {"relative_length": True}),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("one_sided", [True, False])
-@pytest.mark.parametrize("normalize", ["sum", "token"])
-def test_hard_translations_that_repeat_themselves_teach_nothing(
-    monkeypatch: pytest.MonkeyPatch, one_sided: bool, normalize: str
+@pytest.mark.parametrize("decoding", ["hard", "continuous"])
+def test_plain_translations_with_a_fault_teach_nothing(
+    monkeypatch: pytest.MonkeyPatch, fault: str, one_sided: bool, decoding: Decoding
 ) -> None:
+    good, bad, asked = FAULTS[fault]
     inputs = star() if one_sided else replace(star(), one_sided=False)
-    hard = replace(EXACT, decoding="hard", normalize=normalize, distinct_bigrams=0.8)
+    loose = replace(EXACT, decoding=decoding, normalize="token", max_length=40)
+    strict = replace(loose, **asked)
     plain = module.generate
 
-    def looping(*args: object, **settings: object) -> Translations:
-        """The first pair's translations repeat a token, all others have no two alike."""
-        made = plain(*args, **settings)
-        tokens_BT = torch.arange(10, 10 + STEPS).repeat(len(made.tokens_BT), 1)
-        tokens_BT[:: inputs.pairs] = 10
-        return replace(made, tokens_BT=tokens_BT, real_BT=torch.ones_like(tokens_BT).bool())
+    def faulty(*args: object, **settings: object) -> Translations:
+        """The first pair has the fault."""
+        made = plain(*args, **{**settings, "decoding": "hard"})
+        tokens_BT = torch.tensor([bad, *[good] * (inputs.pairs - 1)]).repeat(
+            len(made.tokens_BT) // inputs.pairs, 1
+        )
+        ends_BT = (tokens_BT == EOS).long()
+        return replace(
+            made,
+            hidden_BTD=made.hidden_BTD[:, :STEPS],
+            vectors_BTD=made.vectors_BTD[:, :STEPS],
+            tokens_BT=tokens_BT,
+            entropy_BT=made.entropy_BT[:, :STEPS],
+            real_BT=ends_BT.cumsum(dim=1) - ends_BT == 0,
+        )
 
-    monkeypatch.setattr(module, "generate", looping)
-    terms, found = run(inputs, hard)
+    monkeypatch.setattr(module, "generate", faulty)
+    terms, found = run(inputs, strict)
     weight_B = inputs.weight_B.clone()
     weight_B[0] = 0
-    others, expected = run(replace(inputs, weight_B=weight_B), replace(hard, distinct_bigrams=0.0))
-    everyone, _ = run(inputs, replace(hard, distinct_bigrams=0.0))
-    torch.testing.assert_close(terms.loss, others.loss)
-    torch.testing.assert_close(found, expected)
-    assert everyone.loss > terms.loss
-    repeating = dict(zip(SUMS, terms.sums_K.tolist(), strict=True))
-    assert repeating["repeating"] / repeating["translations"] == 1 / inputs.pairs
-    assert repeating["pairs"] == inputs.pairs
-
-
-@pytest.mark.parametrize("decoding", ["continuous", "straight-through"])
-def test_mixtures_that_repeat_themselves_are_only_counted(decoding: str) -> None:
-    free = replace(EXACT, decoding=decoding)
-    one, found = run(star(), free)
-    other, expected = run(star(), replace(free, distinct_bigrams=1.0))
-    torch.testing.assert_close(one.loss, other.loss)
-    torch.testing.assert_close(found, expected)
+    others, without = run(replace(inputs, weight_B=weight_B), loose)
+    everyone, with_all = run(inputs, loose)
+    dropped = decoding == "hard"  # mixtures are only counted
+    torch.testing.assert_close(terms.loss, (others if dropped else everyone).loss)
+    torch.testing.assert_close(found, without if dropped else with_all)
+    assert everyone.loss > others.loss
+    sums = dict(zip(SUMS, terms.sums_K.tolist(), strict=True))
+    assert sums["degenerate"] / sums["translations"] == 1 / inputs.pairs
+    assert sums["pairs"] == inputs.pairs
 
 
 def heard_tokens(model: GNMT, memory: Memory, tokens: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from toy_training import Notes, checkpoint, experiment, prepared, weights
+from toy_training import HARD, Notes, checkpoint, experiment, prepared, weights
 
 from accord.config import AgreementConfig
 from accord.corpus.batches import BatchStream
@@ -31,7 +31,7 @@ def metrics(run, kind="train"):
 
 
 def agreement(decoding="hard", start=0, **keys):
-    return {"decoding": decoding, "start": start, "weight": 0.3, "normalize": "token", **keys}
+    return {**HARD, "decoding": decoding, "start": start, **keys}
 
 
 def same(one, two):
@@ -91,6 +91,7 @@ def test_the_experiment_file_alone_says_how_agreement_is_measured(toy):
         "feedback_gradient": True,
         "gradient_limit": 3.0,
         "distinct_bigrams": 0.6,
+        "least_length": 0.3,
     }
     shared = [f for f in fields(AgreementSettings) if f.name in AgreementConfig.model_fields]
     assert {field.name for field in shared} == keys.keys()
@@ -140,7 +141,7 @@ def test_the_share_of_agreement_in_the_gradient_is_logged(toy, tmp_path):
         ({"ended": 0.2}, "come to an end"),
         ({"length_ratio": 0.4}, "0.40 times"),
         ({"right_language": 0.3}, "30% of the auxiliary translations are in the right"),
-        ({"repeating": 0.3}, "30% of the auxiliary translations repeat"),
+        ({"degenerate": 0.3}, "30% of the auxiliary translations repeat"),
         ({"gradient_ratio": 34.2}, "34 times as long"),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 import torch
 from test_resume import stop_at
 from toy_training import (
+    HARD,
     Fault,
     Notes,
     arguments,
@@ -202,7 +203,7 @@ def test_every_option_trains_and_resumes(toy, tmp_path, keys):
 
 
 def test_beside_agreement(toy, tmp_path):
-    agree = {"decoding": "hard", "start": 65, "weight": 0.3, "normalize": "token", "max_length": 6}
+    agree = {**HARD, "start": 65, "max_length": 6}
     train(settings(toy, tmp_path, objective__agreement=agree))
     last = metrics(tmp_path, "train")[-1]
     assert last["agreement_loss"] > 0

@@ -6,7 +6,7 @@ import pytest
 import torch
 from test_resume import stop_at
 from test_update import ragged_batch, updater
-from toy_training import arguments, experiment, metrics, prepared, story, torchrun, weights
+from toy_training import HARD, arguments, experiment, metrics, prepared, story, torchrun, weights
 
 from accord.config import ConsistencyConfig
 from accord.model.tensors import TensorBatch
@@ -16,7 +16,7 @@ from accord.training.micro_batch import MicroBatch
 from accord.training.trainer import train
 from accord.training.update import LOSSES
 
-AGREEMENT = {"start": 2, "decoding": "hard", "weight": 0.3, "normalize": "token", "max_length": 5}
+AGREEMENT = {**HARD, "start": 2, "max_length": 5}
 COMPLETE = {"pairs": 12, "filters": {"length_ratio": [0.0, 4.0], "distinct_bigrams": 0.0}}
 
 

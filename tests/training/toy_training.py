@@ -29,6 +29,16 @@ WORDS = {
 }
 TIMES = ("seconds", "training_seconds", "wait_share", "source_tokens_per_s", "target_tokens_per_s")
 
+# Hard agreement of a model of a few steps, which says nothing sensible: learn whatever it says.
+HARD = {
+    "decoding": "hard",
+    "weight": 0.3,
+    "normalize": "token",
+    "relative_length": False,
+    "distinct_bigrams": 0.0,
+    "least_length": 0.0,
+}
+
 
 def number(value: int, language: str) -> str:
     return " ".join(WORDS[language][int(digit)] for digit in str(value))

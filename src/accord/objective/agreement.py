@@ -36,7 +36,7 @@ SUMS = (
     "reference_tokens",
     "ended",
     "right_language",
-    "repeating",
+    "degenerate",
     "translations",
     "pairs",
     "gradient_square",
@@ -50,7 +50,7 @@ _READING = SUMS.index("pairs") - 2  # counted while translations are scored
 _LEAST_ENDED = 0.5
 _MOST_RATIO = 1.6
 _LEAST_RIGHT = 0.5
-_MOST_REPEATING = 0.2
+_MOST_DEGENERATE = 0.2
 _MOST_GRADIENT = 10.0
 
 
@@ -81,8 +81,12 @@ class AgreementSettings:
     gradient_limit: float | None
     """Longest gradient of agreement, in lengths of that of everything else."""
     distinct_bigrams: float
-    """Least share of different neighbours in a translation of plain tokens. One with less teaches
-    nothing: who learns from repetitions says more of them, in directions with data too."""
+    """Least share of different neighbours in a translation."""
+    least_length: float
+    """Least length of a translation, as a share of the mean length of the pair's sides, less one.
+
+    Plain tokens that fall short in one of these teach nothing: who learns from repetitions says
+    more of them, and who learns only from what does not repeat itself gets shorter."""
     translations: bool = True
     """Compute the agreement of translations."""
     encodings: bool = False
@@ -185,7 +189,7 @@ def dials(sums: Sequence[float], sentences: int) -> dict[str, float]:
         "agreement_length_ratio": of["tokens"] / max(of["reference_tokens"], 1.0),
         "agreement_ended": of["ended"] / max(of["translations"], 1.0),
         "agreement_right_language": of["right_language"] / max(of["translations"], 1.0),
-        "agreement_repeating": of["repeating"] / max(of["translations"], 1.0),
+        "agreement_degenerate": of["degenerate"] / max(of["translations"], 1.0),
         "agreement_gradient_ratio": math.sqrt(
             of["gradient_square"] / (of["likelihood_gradient_square"] or 1.0)
         ),
@@ -199,7 +203,7 @@ def degenerate(values: Mapping[str, Any]) -> str | None:
         return None
     ended, ratio = values["agreement_ended"], values.get("agreement_length_ratio", 1.0)
     right = values.get("agreement_right_language", 1.0)
-    repeating = values.get("agreement_repeating", 0.0)
+    odd = values.get("agreement_degenerate", 0.0)
     gradient = values.get("agreement_gradient_ratio", 0.0)
     if ended < _LEAST_ENDED:
         return f"only {ended:.0%} of the auxiliary translations come to an end"
@@ -207,8 +211,8 @@ def degenerate(values: Mapping[str, Any]) -> str | None:
         return f"auxiliary translations have {ratio:.2f} times the length of the sentences"
     if right < _LEAST_RIGHT:
         return f"only {right:.0%} of the auxiliary translations are in the right language"
-    if repeating > _MOST_REPEATING:
-        return f"{repeating:.0%} of the auxiliary translations repeat themselves"
+    if odd > _MOST_DEGENERATE:
+        return f"{odd:.0%} of the auxiliary translations repeat themselves, are short or endless"
     if gradient > _MOST_GRADIENT:
         return f"agreement's gradient is {gradient:.0f} times as long as the likelihood's"
     return None
@@ -326,10 +330,10 @@ class _Pairs:
         if not self.settings.soft and live_judge_B is not None:
             weight_B = weight_B * live_judge_B  # tokens teach nobody else
         real_BT = said.real_BT.to(weight_B.dtype) * weight_B.unsqueeze(1)
-        repeating_B = said.distinct_bigrams() < self.settings.distinct_bigrams
+        degenerate_B = self._degenerate(said)
         weights_BT = real_BT
         if not self.settings.soft:
-            weights_BT = real_BT * ~repeating_B.unsqueeze(1)
+            weights_BT = real_BT * ~degenerate_B.unsqueeze(1)
         if self.settings.normalize == "token":
             weights_BT = weights_BT / said.lengths().clamp(min=1).unsqueeze(1)
         wanted = said.hidden_BTD if self.settings.soft else said.tokens_BT
@@ -344,7 +348,7 @@ class _Pairs:
             divergence=self.settings.measure == "kl",
             chunk=self.settings.chunk,
         )
-        return _Reading(loss, self._counts(said, found_N, weight_B, real_BT, repeating_B))
+        return _Reading(loss, self._counts(said, found_N, weight_B, real_BT, degenerate_B))
 
     def _counts(
         self,
@@ -352,7 +356,7 @@ class _Pairs:
         found_N: Tensor,
         weight_B: Tensor,
         real_BT: Tensor,
-        repeating_B: Tensor,
+        degenerate_B: Tensor,
     ) -> Tensor:
         counts = [
             torch.dot(found_N, real_BT.flatten().to(found_N)),
@@ -361,10 +365,22 @@ class _Pairs:
             torch.dot(self.reference_B.to(weight_B), weight_B),
             torch.dot(said.ended().to(weight_B), weight_B),
             torch.dot(self._right_language(said).to(weight_B), weight_B),
-            torch.dot(repeating_B.to(weight_B), weight_B),
+            torch.dot(degenerate_B.to(weight_B), weight_B),
             weight_B.sum(),
         ]
         return torch.stack([count.to(found_N).detach() for count in counts])
+
+    def _degenerate(self, said: Translations) -> Tensor:
+        """Whether each translation repeats itself, is too short, or did not end where it should.
+
+        One that was cut off at the most tokens of all, as those of long sentences are, has neither
+        the one nor the other fault.
+        """
+        ended_B, least_B = said.ended(), self.settings.least_length * self.reference_B - 1
+        short_B = ended_B & (said.lengths() < least_B)
+        endless_B = ~ended_B & (self.limits_B < self.settings.max_length)
+        repeating_B = said.distinct_bigrams() < self.settings.distinct_bigrams
+        return short_B | endless_B | repeating_B
 
     def _right_language(self, said: Translations) -> Tensor:
         """Whether no other language's text has these tokens more often."""

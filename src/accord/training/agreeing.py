@@ -45,6 +45,7 @@ class Agreeing:
             # Where only every n-th update computes agreement, its gradient is n times as long.
             gradient_limit=config.gradient_limit and config.gradient_limit * config.every,
             distinct_bigrams=config.distinct_bigrams,
+            least_length=config.least_length,
             translations=config.weight > 0,
             encodings=config.encoder_weight > 0,
             unigrams_LV=_unigrams(store),
