@@ -14,7 +14,7 @@ A plan is YAML:
                 them begins afresh
     branches    their settings, by name
     variants    instead of seeds: settings by name for all runs, below `basic` for the common one
-    average     how many of the newest checkpoints `accord average` takes before the evaluations;
+    average     how many of its newest checkpoints `accord average` takes when a run is trained;
                 without it there is no average
     evaluate    options of `accord evaluate`, or several lists of them
     against     the branch that all others are tested against, by paired bootstrap
@@ -174,7 +174,7 @@ class Study:
     def _train_common(self, variant: str) -> bool:
         settings = {**(self.plan.basic or {}), **self.variants[variant]}
         settings |= settings.pop("basic", {})
-        return self._train(self.common(variant), settings)
+        return self._finish(self.common(variant), settings)
 
     def _branch(self, name: str, variant: str, origin: Future[bool] | None) -> bool:
         settings = {**self.plan.branches[name], **self.variants[variant]}
@@ -182,12 +182,15 @@ class Study:
         if origin is not None:
             settings["training.init_from"] = str(self.common(variant))
         run = self.run(name, variant)
-        if (origin is not None and not origin.result()) or not self._train(run, settings):
-            return False
-        if self.plan.average is not None and not self._average(run):
+        if (origin is not None and not origin.result()) or not self._finish(run, settings):
             return False
         scored = [self._evaluate(run, options) for options in self.plan.evaluations]
         return all(scored)
+
+    def _finish(self, run: Path, settings: Mapping[str, Any]) -> bool:
+        """Train a run, and average what it saved last if the plan says so."""
+        trained = self._train(run, settings)
+        return trained and (self.plan.average is None or self._average(run))
 
     def _train(self, run: Path, settings: Mapping[str, Any]) -> bool:
         pairs = {"run": str(run), **settings}.items()

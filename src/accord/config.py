@@ -274,8 +274,10 @@ class CompleteTeacher(Section):
     the model in training itself. The last two as they stand when a round is asked for, if the guard
     lets them pass."""
     run: FilePath | None = None
-    """For frozen: the run whose best checkpoint teaches; by default the model in training, as it is
-    when the pool begins."""
+    """For frozen: the run that teaches; by default the model in training, as it is when the pool
+    begins."""
+    checkpoint: Literal["best", "last", "average"] = "best"
+    """Which of that run's. average: what `accord average` made of it, often a better teacher."""
     decay: Annotated[Real, Field(ge=0, lt=1)] = 0.999
     """For ema: how much of the average is kept in an update."""
     vote: Annotated[Real, Field(ge=0, le=1)] = 0.0

@@ -151,7 +151,8 @@ def test_gains_are_tested_and_stand_in_a_table_an_evaluation(made, tmp_path):
 def test_checkpoints_are_averaged_where_the_plan_says_so(made):
     assert made("--seeds", "1").averaged == []
     accord = made("--seeds", "1", average=5)
-    assert accord.averaged == [(f"{run}-1", "--last", "5") for run in ("basic", "agree-hard")]
+    runs = ("burn-in", "basic", "agree-hard")
+    assert accord.averaged == [(f"{run}-1", "--last", "5") for run in runs]
 
 
 def test_seeds_stand_in_one_row_with_their_mean(made, tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from test_resume import stop_at
 from toy_training import (
     HARD,
@@ -29,6 +30,7 @@ from toy_training import story as plain_story
 
 from accord.completing.making import RoundMaker
 from accord.errors import AccordError
+from accord.training.checkpoint import Checkpoints, average
 from accord.training.teachers import Guard, Quality
 from accord.training.trainer import train
 from accord.training.update import Updater
@@ -373,6 +375,23 @@ def test_another_run_may_teach(toy, tmp_path):
     assert metrics(run, "train")[-1]["complete_tokens"] > 0
 
 
+def test_the_average_of_another_run_may_teach(toy, tmp_path):
+    other, run = tmp_path / "other", tmp_path / "run"
+    train(experiment(toy.file, other, training__steps=70, training__save_every=5))
+    chosen = complete(start=0, teacher={"run": str(other), "checkpoint": "average"})
+    asked = experiment(toy.file, run, training__steps=5, objective__complete=chosen)
+    with pytest.raises(AccordError, match="no checkpoint 'average'") as error:
+        train(asked)
+    assert error.value.fix == f"make it with `accord average {other}`"
+    average(Checkpoints(other / "checkpoints").paths()[-2:], other / "checkpoints/average")
+    train(asked)
+    assert {line["teacher"] for line in metrics(run, "pool")} == {"step-00000070-average"}
+    taught = load_file(run / "teacher/step-00000070-average.safetensors")
+    mean = load_file(other / "checkpoints/average/model.safetensors")
+    assert all(torch.equal(taught[name], mean[name]) for name in mean)
+    assert names(run, "teacher") == ["step-00000070-average.safetensors"]
+
+
 def test_another_teacher_takes_over_when_it_is_asked_for(toy, tmp_path):
     """In the middle of a run, and although its model is of another size."""
     other, run = tmp_path / "other", tmp_path / "run"
@@ -420,6 +439,7 @@ def test_the_guard_keeps_bad_teachers_out(toy, tmp_path, monkeypatch, kind):
         ({"select": "agreement"}, "only one", "select"),
         ({"search": {"nbest": 3}}, "finds no 3", "search.nbest"),
         ({"teacher": {"kind": "ema", "run": "x"}}, "cannot teach", "teacher.run"),
+        ({"teacher": {"checkpoint": "average"}}, "of another run", "teacher.checkpoint"),
         (
             {"select": "agreement", "search": {"beam": 2, "nbest": 2}, "teacher": {"vote": 0.5}},
             "heard twice",

@@ -31,6 +31,12 @@ def check(config: CompleteConfig) -> None:
             f"another run cannot teach where the teacher is {teacher.kind}",
             "use teacher.kind frozen, or leave teacher.run out",
         )
+    if teacher.run is None and teacher.checkpoint != "best":
+        raise _refused(
+            "teacher.checkpoint",
+            "it chooses between the checkpoints of another run, but none is to teach",
+            "name it (teacher.run), or leave teacher.checkpoint out",
+        )
 
 
 def _refused(key: str, what: str, fix: str) -> AccordError:

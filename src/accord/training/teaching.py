@@ -64,13 +64,17 @@ class Teaching:
     def asked(self) -> str:
         """Who is to teach; all versions for one answer are of models of the same shape."""
         teacher = self.config.teacher
-        return f"{teacher.kind} {teacher.run}" if teacher.run is not None else teacher.kind
+        if teacher.run is None:
+            return teacher.kind
+        return f"{teacher.kind} {teacher.run} {teacher.checkpoint}"
 
     @cached_property
     def other(self) -> RunDirectory | None:
         """The other run that teaches, if one does: needed only until its weights are copied."""
-        path = self.config.teacher.run
-        return _opened(path, self.store) if path is not None else None
+        teacher = self.config.teacher
+        if teacher.run is None:
+            return None
+        return _opened(teacher.run, teacher.checkpoint, self.store)
 
     def decide(self, step: int, state: PoolState) -> None:
         """Set who teaches the next round, after so many updates of the student."""
@@ -128,9 +132,10 @@ class Teaching:
     def _write(self, step: int) -> str:
         """A new version on disk; its name."""
         tensors: Mapping[str, Tensor] = self.student.state_dict()
-        settings = self.experiment.model
+        settings, suffix = self.experiment.model, ""
         if self.other is not None:
             step, tensors, settings = self._of_other_run(self.other)
+            suffix = "-average" if self.config.teacher.checkpoint == "average" else ""
         elif step == 0:
             raise AccordError(
                 "the teacher would be a model that has learnt nothing yet",
@@ -140,17 +145,18 @@ class Teaching:
             )
         if self.average is not None:
             tensors = self.average.tensors
-        name = self.versions.name(step)
+        name = self.versions.name(step) + suffix
         if self.world.is_first:
             self.versions.write(name, tensors, settings)
         self.world.share("")  # nobody reads it before it is there
         return name
 
     def _of_other_run(self, other: RunDirectory) -> tuple[int, Mapping[str, Tensor], ModelSettings]:
-        settings, best = other.experiment(), find_checkpoint(other, "best")
+        settings = other.experiment()
+        found = find_checkpoint(other, self.config.teacher.checkpoint)
         model = build_model(settings, len(self.store.vocabulary))
-        best.load_model(model)
-        return best.step, model.state_dict(), settings.model
+        found.load_model(model)
+        return found.step, model.state_dict(), settings.model
 
     def _judge(self, guard: Guard, candidate: str, state: PoolState) -> None:
         """Let the candidate teach, if it is good enough; otherwise the present teacher goes on."""
@@ -183,7 +189,7 @@ def taught_by(experiment: Experiment, triads: Triads) -> list[Direction]:
     return sorted(found)
 
 
-def _opened(path: str, store: Store) -> RunDirectory:
+def _opened(path: str, checkpoint: str, store: Store) -> RunDirectory:
     """Another run that is to teach, if it speaks the same subwords."""
     other = RunDirectory(Path(expand(path)))
     theirs, mine = other.vocabulary(), store.vocabulary
@@ -193,5 +199,5 @@ def _opened(path: str, store: Store) -> RunDirectory:
             where=f"{_WHERE}.run, {other.path}",
             fix="name a run that was trained on the same prepared data",
         )
-    find_checkpoint(other, "best")
+    find_checkpoint(other, checkpoint)
     return other
