@@ -257,7 +257,7 @@ class AgreementConfig(Section):
     repetition. Hard and sampled ones that fall short teach nothing; soft ones are only counted."""
     least_length: Annotated[Real, Field(ge=0, le=1)] = 0.6
     """Least length of a translation, as a share of the mean of the pair's two sides, less one
-    token; likewise."""
+    token. Hard and sampled ones that are shorter teach nothing."""
     every: Annotated[Whole, Field(ge=1)] = 1
     """Compute agreement in every n-th update only, where it counts n times as much."""
     fraction: Annotated[Real, Field(gt=0, le=1)] = 1.0
@@ -277,7 +277,8 @@ class CompleteTeacher(Section):
     """For frozen: the run that teaches; by default the model in training, as it is when the pool
     begins."""
     checkpoint: Literal["best", "last", "average"] = "best"
-    """Which of that run's. average: what `accord average` made of it, often a better teacher."""
+    """Which checkpoint of `run` teaches. average: what `accord average` made of its last ones,
+    often a better teacher."""
     decay: Annotated[Real, Field(ge=0, lt=1)] = 0.999
     """For ema: how much of the average is kept in an update."""
     vote: Annotated[Real, Field(ge=0, le=1)] = 0.0
