@@ -277,8 +277,7 @@ class CompleteTeacher(Section):
     """For frozen: the run that teaches; by default the model in training, as it is when the pool
     begins."""
     checkpoint: Literal["best", "last", "average"] = "best"
-    """Which checkpoint of `run` teaches. average: what `accord average` made of its last ones,
-    often a better teacher."""
+    """Which checkpoint of `run` teaches. average: what `accord average` made of its last ones."""
     decay: Annotated[Real, Field(ge=0, lt=1)] = 0.999
     """For ema: how much of the average is kept in an update."""
     vote: Annotated[Real, Field(ge=0, le=1)] = 0.0
