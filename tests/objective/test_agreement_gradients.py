@@ -238,14 +238,11 @@ def test_hard_translations_train_the_other_side_only() -> None:
     torch.testing.assert_close(found, gradients(pupil))
 
 
-FAULTS = {  # a translation without a fault, one with it, and what tells them apart
-    "repeats itself": (
-        [10, 11, 12, 13, 14, EOS],
-        [10, 10, 10, 10, 10, EOS],
-        {"distinct_bigrams": 0.8},
-    ),
-    "is too short": ([10, 11, 12, 13, 14, EOS], [EOS] * STEPS, {"least_length": 0.6}),
-    "has no end": ([10, 11, 12, 13, 14, EOS], [10, 11, 12, 13, 14, 15], {"relative_length": True}),
+SOUND = [10, 11, 12, 13, 14, EOS]
+FAULTS = {  # a translation that has it, and what tells it from a sound one
+    "repeats itself": ([10, 10, 10, 10, 10, EOS], {"distinct_bigrams": 0.8}),
+    "is too short": ([EOS] * STEPS, {"least_length": 0.6}),
+    "has no end": ([10, 11, 12, 13, 14, 15], {"relative_length": True}),
 }
 
 
@@ -255,7 +252,7 @@ FAULTS = {  # a translation without a fault, one with it, and what tells them ap
 def test_plain_translations_with_a_fault_teach_nothing(
     monkeypatch: pytest.MonkeyPatch, fault: str, one_sided: bool, decoding: Decoding
 ) -> None:
-    good, bad, asked = FAULTS[fault]
+    faulty_one, asked = FAULTS[fault]
     inputs = star() if one_sided else replace(star(), one_sided=False)
     loose = replace(EXACT, decoding=decoding, normalize="token", max_length=40)
     strict = replace(loose, **asked)
@@ -264,7 +261,7 @@ def test_plain_translations_with_a_fault_teach_nothing(
     def faulty(*args: object, **settings: object) -> Translations:
         """The first pair has the fault."""
         made = plain(*args, **{**settings, "decoding": "hard"})
-        tokens_BT = torch.tensor([bad, *[good] * (inputs.pairs - 1)]).repeat(
+        tokens_BT = torch.tensor([faulty_one, *[SOUND] * (inputs.pairs - 1)]).repeat(
             len(made.tokens_BT) // inputs.pairs, 1
         )
         ends_BT = (tokens_BT == EOS).long()

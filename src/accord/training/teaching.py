@@ -132,10 +132,9 @@ class Teaching:
     def _write(self, step: int) -> str:
         """A new version on disk; its name."""
         tensors: Mapping[str, Tensor] = self.student.state_dict()
-        settings, suffix = self.experiment.model, ""
+        name, settings = self.versions.name(step), self.experiment.model
         if self.other is not None:
-            step, tensors, settings = self._of_other_run(self.other)
-            suffix = "-average" if self.config.teacher.checkpoint == "average" else ""
+            name, tensors, settings = self._of_other_run(self.other)
         elif step == 0:
             raise AccordError(
                 "the teacher would be a model that has learnt nothing yet",
@@ -145,18 +144,20 @@ class Teaching:
             )
         if self.average is not None:
             tensors = self.average.tensors
-        name = self.versions.name(step) + suffix
         if self.world.is_first:
             self.versions.write(name, tensors, settings)
         self.world.share("")  # nobody reads it before it is there
         return name
 
-    def _of_other_run(self, other: RunDirectory) -> tuple[int, Mapping[str, Tensor], ModelSettings]:
-        settings = other.experiment()
-        found = find_checkpoint(other, self.config.teacher.checkpoint)
+    def _of_other_run(self, other: RunDirectory) -> tuple[str, Mapping[str, Tensor], ModelSettings]:
+        settings, asked = other.experiment(), self.config.teacher.checkpoint
+        found = find_checkpoint(other, asked)
+        name = self.versions.name(found.step)
+        if asked == "average":  # not to be taken for the checkpoint of its last step
+            name = f"{name}-{asked}"
         model = build_model(settings, len(self.store.vocabulary))
         found.load_model(model)
-        return found.step, model.state_dict(), settings.model
+        return name, model.state_dict(), settings.model
 
     def _judge(self, guard: Guard, candidate: str, state: PoolState) -> None:
         """Let the candidate teach, if it is good enough; otherwise the present teacher goes on."""
