@@ -3,8 +3,8 @@
     python benchmarks/past_pivot.py BASIC RUN... [--name EVALUATION]
 
 For every RUN a row: supervised directions against BASIC's; zero-shot ones against BASIC's through
-the pivot, and against the run's own. Runs of several seeds: give each its own BASIC, in a call of
-its own.
+the pivot, and against the run's own; the run's ensemble, if it was evaluated, against BASIC's
+pivot. Runs of several seeds: give each its own BASIC, in a call of its own.
 """
 
 import argparse
@@ -49,13 +49,18 @@ def only_evaluation(run: Path) -> str:
 def table(basic: Path, runs: Sequence[Path], name: str) -> Iterator[str]:
     theirs = read(evaluation_directory(basic, name))
     yield f"{name}: BLEU less that of {basic.name}, 95 % interval, p (two-sided)\n"
-    yield "| | supervised | zero-shot − its pivot | zero-shot − own pivot |"
-    yield "|---|---|---|---|"
+    yield "| | supervised | zero-shot − its pivot | zero-shot − own pivot | ensemble − its pivot |"
+    yield "|---|---|---|---|---|"
     for run in runs:
         ours = read(evaluation_directory(run, name))
         against = compare(direct(ours), through_pivot(theirs))  # direct where it has data
         own = compare(direct(ours), through_pivot(ours))
         cells = [said(against, "supervised"), said(against, "zero_shot"), said(own, "zero_shot")]
+        if ensemble := ours.evaluation.by_ensemble:
+            together = compare(in_way(ours, ensemble), through_pivot(theirs))
+            cells.append(said(together, "zero_shot"))
+        else:
+            cells.append("")
         yield f"| {run.name} | {' | '.join(cells)} |"
 
 

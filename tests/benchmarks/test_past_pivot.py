@@ -2,6 +2,7 @@
 
 import pytest
 
+from accord.search.members import Ensemble
 from benchmarks.scripts import script
 from report.made_runs import make_run
 
@@ -24,6 +25,15 @@ def test_both_pivots_are_met(tmp_path, capsys):
     assert worse[1].startswith("-")
     gain = [float(row[1].split()[0]) for row in (worse, better)]
     assert gain[0] < gain[1]
+
+
+def test_an_ensemble_meets_the_pivot_of_basic_where_there_is_one(tmp_path, capsys):
+    make_run(tmp_path / "basic", lost=0.8)
+    make_run(tmp_path / "ours", lost=0.1, ensemble=Ensemble.parse("direct,via:en"))
+    past_pivot.main([str(tmp_path / name) for name in ("basic", "ours", "basic")])
+    printed = capsys.readouterr().out
+    assert cells(printed, "basic")[3] == ""
+    assert cells(printed, "ours")[3].startswith("+")
 
 
 def test_what_was_not_evaluated_is_named(tmp_path):
