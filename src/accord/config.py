@@ -326,7 +326,7 @@ class CompleteConfig(Section):
     """How much the mean loss of synthetic tokens counts beside that of gold ones; 0: not at all."""
     start: Annotated[Whole, Field(ge=0)] = 0
     """The last step without it: the teacher must have learnt to translate."""
-    every: Annotated[Whole, Field(ge=1)] = 2
+    every: Annotated[Whole, Field(ge=1)] = 3
     """Only every n-th update computes synthetic pairs, as many as gold ones and with n times the
     weight: fewer cost less and make the gradient noisier, but change nothing in what is
     optimised."""
@@ -336,9 +336,9 @@ class CompleteConfig(Section):
     """What a translation z of one side is used for. distillation: the other side into z.
     back-translation: z into the other side, which is gold. latent: two translations of one side
     into each other."""
-    pairs: Annotated[Whole, Field(ge=1)] = 50_000
-    """Training pairs translated in one round."""
-    uses: Annotated[Whole, Field(ge=1)] = 1
+    pairs: Annotated[Whole, Field(ge=1)] = 100_000
+    """Training pairs translated in one round, at most all there are."""
+    uses: Annotated[Whole, Field(ge=1)] = 3
     """How often each synthetic example is used before the next round takes its place."""
     teacher: CompleteTeacher = CompleteTeacher()
     """Who translates."""

@@ -62,7 +62,7 @@ def toy(tmp_path_factory):
 
 
 def complete(**keys):
-    return {"start": BASE, "every": 1, "pairs": 12, "filters": OPEN, **keys}
+    return {"start": BASE, "every": 1, "pairs": 12, "uses": 1, "filters": OPEN, **keys}
 
 
 def keys_of(toy, **keys):

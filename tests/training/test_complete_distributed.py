@@ -29,7 +29,9 @@ KEYS = {
     "training__keep": 10,
     "objective__complete": {
         "start": BASE,
+        "every": 2,
         "pairs": 11,
+        "uses": 1,
         "filters": {"length_ratio": [0.0, 4.0], "distinct_bigrams": 0.0},
     },
 }

@@ -37,7 +37,8 @@ def base(toy, tmp_path_factory):
 )
 @pytest.mark.parametrize("optimizer", ["adam", "adafactor"])
 def test_both_threads_record_and_replay(toy, base, tmp_path, teacher, optimizer):
-    complete = {"start": 60, "pairs": 9, "filters": OPEN, "teacher": teacher}
+    rounds = {"start": 60, "every": 2, "pairs": 9, "uses": 1}
+    complete = {**rounds, "filters": OPEN, "teacher": teacher}
     keys = {"training__init_from": str(base), "training__optimizer": optimizer}
     for steps in (100, 120):  # and resumes
         train(

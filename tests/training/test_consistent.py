@@ -17,7 +17,11 @@ from accord.training.trainer import train
 from accord.training.update import LOSSES
 
 AGREEMENT = {**HARD, "start": 2, "max_length": 5}
-COMPLETE = {"pairs": 12, "filters": {"length_ratio": [0.0, 4.0], "distinct_bigrams": 0.0}}
+COMPLETE = {
+    "every": 2,
+    "pairs": 12,
+    "filters": {"length_ratio": [0.0, 4.0], "distinct_bigrams": 0.0},
+}
 
 
 @pytest.fixture(scope="module")
