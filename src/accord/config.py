@@ -283,6 +283,9 @@ class CompleteTeacher(Section):
     vote: Annotated[Real, Field(ge=0, le=1)] = 0.0
     """Weight of what the other sentence of the pair says in the choice of each token: translations
     then come from both sentences. 0 reads only the one whose direction has data."""
+    tokens: Annotated[Whole, Field(ge=1, le=64)] = 1
+    """How many tokens a place distillation learns: those that the teacher finds likeliest, each as
+    far as it does. 1: only the one in the translation."""
     guard: bool = True
     """For ema and rounds: new weights teach only if they translate the dev set about as well as
     before."""

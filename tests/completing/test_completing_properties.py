@@ -99,9 +99,9 @@ def test_every_example_is_of_one_line_and_of_a_direction_without_data(gold, part
     expected = examples(made, gold, triads)
     if not expected:
         with pytest.raises(AccordError):
-            made.corpora(gold, triads)
+            made.pairs(gold, triads)
         return
-    synthetic = made.corpora(gold, triads)
+    synthetic = [each.corpus for each in made.pairs(gold, triads)]
     assert sum(len(corpus) * len(corpus.directions) for corpus in synthetic) == expected
     for corpus in synthetic:
         for source, target in corpus.directions:

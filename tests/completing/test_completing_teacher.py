@@ -86,6 +86,39 @@ def test_the_other_sentence_has_a_vote(vocabulary):
     assert said(1.0, asked) == said(0.0, turned)
 
 
+def distributions(one, item, source, chosen):
+    """P at every place of a translation, literally."""
+    row = torch.tensor([[one.tags[item.language], *source, 1]])
+    target = torch.tensor([[*chosen, 1]])
+    with torch.no_grad():
+        memory = one.model.encode(row, torch.tensor([row.shape[1]]))
+        hidden = one.model.decode(memory, one.model.shifted_embeddings(target))
+        return one.model.logits(hidden[0]).log_softmax(dim=1)
+
+
+@pytest.mark.parametrize("vote", [0.0, 0.4])
+def test_the_likeliest_tokens_at_every_place(vocabulary, vote):
+    one = teacher(vocabulary, vote=vote)
+    asked = wanted(vocabulary)
+    chosen = [each[0].ids for each in one.translate(asked)]
+    found = one.likely(asked, chosen, 4)
+    assert len(found.token_MK) == sum(len(ids) + 1 for ids in chosen)
+    begin = 0
+    for item, ids in zip(asked, chosen, strict=True):
+        log_p = (1 - vote) * distributions(one, item, item.source, ids)
+        log_p += vote * distributions(one, item, item.pupil, ids)
+        log_p[:, one.decoder.forbidden(None)] = -torch.inf
+        top = log_p.topk(4, dim=1)
+        part = slice(begin, begin + len(ids) + 1)
+        assert found.token_MK[part].tolist() == top.indices.tolist()
+        shares = torch.from_numpy(found.share_MK[part]).float()
+        torch.testing.assert_close(shares, top.values.softmax(dim=1), rtol=2e-3, atol=1e-4)
+        # Greedy search takes the likeliest, but for the end where the length is up.
+        assert found.token_MK[part][: len(ids), 0].tolist() == list(ids)
+        begin += len(ids) + 1
+    assert one.likely([], [], 4).token_MK.shape == (0, 4)
+
+
 def test_subwords_may_be_restricted_to_the_language(vocabulary):
     allowed = {"de": np.zeros(len(vocabulary)), "fr": np.ones(len(vocabulary))}
     allowed["de"][-20:] = 1
@@ -94,6 +127,8 @@ def test_subwords_may_be_restricted_to_the_language(vocabulary):
     for item, found in zip(asked, one.translate(asked), strict=True):
         if item.language == "de":
             assert all(i >= len(vocabulary) - 20 for i in found[0].ids)
+            likely = one.likely([item], [found[0].ids], 5).token_MK
+            assert all(i == 1 or i >= len(vocabulary) - 20 for i in likely.flatten())
     assert any(len(found[0].ids) for found in one.translate(asked))
 
 

@@ -1,11 +1,13 @@
 """Rounds on disk, in parts, and as corpora to train on."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from accord.completing.filters import FATES
+from accord.completing.likely import LikelyTokens
 from accord.completing.round import Origins, Round, merged, taken
 from accord.completing.triads import Triads
 from accord.corpus.sentences import ParallelCorpus, Sentences
@@ -45,8 +47,20 @@ ROUND = a_round(
 )
 
 
+def with_likely(made):
+    """Each place names its own token, and the one above it."""
+    flat = np.concatenate([[*row.tolist(), 1] for row in made.sentences])
+    token_MK = np.stack([flat, flat + 1], axis=1).astype(np.uint16)
+    share_MK = np.stack([1 - flat / 20, flat / 20], axis=1).astype(np.float16)
+    return replace(made, likely=LikelyTokens(token_MK, share_MK))
+
+
 def same(one, other):
     assert one.facts == other.facts
+    assert (one.likely is None) == (other.likely is None)
+    if one.likely is not None:
+        assert (one.likely.token_MK == other.likely.token_MK).all()
+        assert (one.likely.share_MK == other.likely.share_MK).all()
     assert [row.tolist() for row in one.sentences] == [row.tolist() for row in other.sentences]
     for name, column in vars(one.origins).items():
         assert (column == getattr(other.origins, name)).all()
@@ -60,6 +74,14 @@ def test_what_is_written_is_read(tmp_path):
     assert found.sentences.ids.dtype == np.uint16
     assert len(found) == 4
     assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+def test_what_the_teacher_found_likely_is_written_too(tmp_path):
+    made = with_likely(ROUND)
+    made.save(tmp_path / "round.npz")
+    found = Round.load(tmp_path / "round.npz")
+    same(found, made)
+    assert (found.likely.token_MK.dtype, found.likely.share_MK.dtype) == (np.uint16, np.float16)
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "empty", "flipped"])
@@ -90,11 +112,11 @@ def test_no_single_bit_can_change_a_round(tmp_path):
             same(found, ROUND)
 
 
-def pairs(corpora):
+def pairs(found):
     """Every example: direction, source, target."""
     return sorted(
         (str(Direction(*d)), corpus.side(d[0])[i].tolist(), corpus.side(d[1])[i].tolist())
-        for corpus in corpora
+        for corpus in (made.corpus for made in found)
         for d in corpus.directions
         for i in range(len(corpus))
     )
@@ -107,36 +129,49 @@ def test_pairs_of_each_part():
         ("de-fr", [200, 201], [9]),
         ("es-fr", [101], [5, 5, 5]),
     ]
-    assert pairs(ROUND.corpora(GOLD, Triads(GRAPH, ["distillation"]))) == distilled
+    assert pairs(ROUND.pairs(GOLD, Triads(GRAPH, ["distillation"]))) == distilled
     back = sorted((f"{d[3:]}-{d[:2]}", target, source) for d, source, target in distilled)
-    assert pairs(ROUND.corpora(GOLD, Triads(GRAPH, ["back-translation"]))) == back
-    both = ROUND.corpora(GOLD, Triads(GRAPH, ["distillation", "back-translation"]))
+    assert pairs(ROUND.pairs(GOLD, Triads(GRAPH, ["back-translation"]))) == back
+    both = ROUND.pairs(GOLD, Triads(GRAPH, ["distillation", "back-translation"]))
     assert pairs(both) == sorted(distilled + back)
     assert len(both) == 3
-    latent = pairs(ROUND.corpora(GOLD, Triads(GRAPH, ["latent"])))
+    latent = pairs(ROUND.pairs(GOLD, Triads(GRAPH, ["latent"])))
     assert latent == [("es-fr", [7, 8], [9]), ("fr-es", [9], [7, 8])]
+
+
+def test_each_line_knows_its_translation():
+    every = Triads(GRAPH, ["distillation", "latent"])
+    for made in ROUND.pairs(GOLD, every):
+        for side, rows in zip(made.corpus.sides, made.translations, strict=True):
+            if rows is None:
+                assert made.corpus.languages[0] in ("de", "es")
+                assert side is made.corpus.sides[0]
+            else:
+                theirs = [ROUND.sentences[i].tolist() for i in rows]
+                assert [line.tolist() for line in side] == theirs
 
 
 def test_where_one_of_two_translations_was_dropped_there_is_no_latent_pair():
     alone = a_round([(0, 0, 1, 0, 2), (1, 0, 0, 0, 3)], [[7, 8], [9]])
     with pytest.raises(AccordError):
-        alone.corpora(GOLD, Triads(GRAPH, ["latent"]))
+        alone.pairs(GOLD, Triads(GRAPH, ["latent"]))
 
 
 def test_nothing_kept_says_what_dropped_it():
     counts = dict.fromkeys(FATES, 0) | {"length_ratio": 1234, "distinct_bigrams": 2}
     with pytest.raises(AccordError, match="round 4: length_ratio 1,234, distinct_bigrams 2") as e:
-        a_round([], [], fates=counts).corpora(GOLD, Triads(GRAPH, ["distillation"]))
+        a_round([], [], fates=counts).pairs(GOLD, Triads(GRAPH, ["distillation"]))
     assert "start" in e.value.fix
 
 
-def test_shares_of_processes_become_one_round():
+@pytest.mark.parametrize("more", [lambda made: made, with_likely], ids=["plain", "likely"])
+def test_shares_of_processes_become_one_round(more):
     shares = [
         a_round([(0, 0, 1, 0, 2), (0, 0, 1, 0, 3), (2, 0, 0, 0, 3)], [[7, 8], [9], [6]]),
         a_round([(1, 1, 0, 0, 3)], [[5, 5, 5]], seconds=2.5, target_tokens=4),
     ]
-    whole = merged(shares)
-    same(whole, Round(ROUND.origins, ROUND.sentences, whole.facts))
+    whole = merged([more(share) for share in shares])
+    same(whole, more(Round(ROUND.origins, ROUND.sentences, whole.facts)))
     assert whole.facts["seconds"] == 2.5
     assert whole.facts["target_tokens"] == 16
     assert whole.facts["fates"]["kept"] == 6

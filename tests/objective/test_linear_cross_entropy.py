@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from accord.objective.linear_cross_entropy import linear_cross_entropy, smoothing_entropy
+from accord.objective.linear_cross_entropy import Likely, linear_cross_entropy, smoothing_entropy
 
 N, V, D = 7, 23, 5
 
@@ -128,3 +128,54 @@ def test_bfloat16_on_cuda_stays_near_fp32() -> None:
         results.append([loss.detach(), *torch.autograd.grad(loss / 300, [hidden, weight])])
     for rough, exact in zip(results[1], results[0], strict=True):
         assert (rough - exact).norm() < 0.01 * exact.norm()
+
+
+# --- several wanted tokens -------------------------------------------------------------------
+
+
+def likely(k: int, dtype: torch.dtype = torch.float64) -> Likely:
+    torch.manual_seed(1)
+    tokens = torch.stack([torch.randperm(V)[:k] for _ in range(N)])
+    return Likely(tokens, torch.rand(N, k, dtype=dtype).softmax(dim=1))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("chunk", [3, 100])
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+def test_several_tokens_are_wanted_by_their_shares(
+    smoothing: float, chunk: int, dtype: torch.dtype, near: float
+) -> None:
+    hidden, weight, targets = inputs(dtype)
+    targets[2] = 0
+    several = likely(4, dtype)
+    loss, nll = linear_cross_entropy(
+        hidden, weight, targets, label_smoothing=smoothing, chunk=chunk, likely=several
+    )
+    wanted = torch.full((N, V), smoothing / (V - 1), dtype=dtype)
+    extra = 1 - smoothing - smoothing / (V - 1)
+    wanted.scatter_add_(1, several.token_NK, extra * several.share_NK)
+    log_p = torch.log_softmax(hidden @ weight.T, dim=1)
+    each = (torch.xlogy(wanted, wanted) - wanted * log_p).sum(dim=1)
+    expected = each[[0, 1, 3, 4, 5, 6]].sum()
+    torch.testing.assert_close(loss, expected, rtol=near, atol=near)
+    plain = torch.nn.functional.cross_entropy(
+        hidden @ weight.T, targets, reduction="sum", ignore_index=0
+    )
+    torch.testing.assert_close(nll, plain, rtol=near, atol=near)
+    got = torch.autograd.grad(3 * loss, [hidden, weight])
+    torch.testing.assert_close(
+        got, torch.autograd.grad(3 * expected, [hidden, weight]), rtol=near, atol=near
+    )
+
+
+def test_one_token_with_all_the_mass_is_a_target() -> None:
+    hidden, weight, targets = inputs()
+    tokens = torch.stack([targets, (targets + 1) % V, (targets + 2) % V], dim=1)
+    one = Likely(tokens, torch.tensor([1.0, 0.0, 0.0]).expand(N, 3))
+    found = [
+        linear_cross_entropy(hidden, weight, targets, label_smoothing=0.1, chunk=3, likely=each)
+        for each in (None, one)
+    ]
+    torch.testing.assert_close(found[1], found[0])
+    grads = [torch.autograd.grad(loss, [hidden, weight]) for loss, _ in found]
+    torch.testing.assert_close(grads[1], grads[0])

@@ -29,6 +29,7 @@ from toy_training import (
 from toy_training import story as plain_story
 
 from accord.completing.making import RoundMaker
+from accord.corpus.vocabulary import PAD
 from accord.errors import AccordError
 from accord.training.checkpoint import Checkpoints, average
 from accord.training.teachers import Guard, Quality
@@ -146,23 +147,9 @@ def test_every_round_is_accounted_for(toy, tmp_path):
     assert sum("by step-00000060" in note for note in notes.notes) == len(pool) >= 3
 
 
-def test_only_directions_without_data_are_added(toy, tmp_path, monkeypatch):
-    seen = []
-    plain = Updater.update
-
-    def update(self, batches, tokens, rows, weights, synthetic):
-        seen.extend(synthetic.parts)
-        return plain(self, batches, tokens, rows, weights, synthetic)
-
-    monkeypatch.setattr(Updater, "update", update)
-    train(settings(toy, tmp_path))
-    tags = {int(tag) for part in seen for tag in part.pairs.source_BS[:, 0]}
-    assert tags == {3, 4}  # into de and fr, never into en
-    sizes = [part.pairs.source_BS.numel() for part in seen]
-    assert 64 < max(sizes) <= 128  # `training.batch_tokens`, as for gold pairs
-
-
-def test_every_nth_update_has_them_with_n_times_the_weight(toy, tmp_path, monkeypatch):
+@pytest.fixture
+def seen(monkeypatch):
+    """The synthetic batch of every update, or None."""
     seen = []
     plain = Updater.update
 
@@ -171,6 +158,19 @@ def test_every_nth_update_has_them_with_n_times_the_weight(toy, tmp_path, monkey
         return plain(self, batches, tokens, rows, weights, synthetic)
 
     monkeypatch.setattr(Updater, "update", update)
+    return seen
+
+
+def test_only_directions_without_data_are_added(toy, tmp_path, seen):
+    train(settings(toy, tmp_path))
+    parts = [part for synthetic in seen for part in synthetic.parts]
+    tags = {int(tag) for part in parts for tag in part.pairs.source_BS[:, 0]}
+    assert tags == {3, 4}  # into de and fr, never into en
+    sizes = [part.pairs.source_BS.numel() for part in parts]
+    assert 64 < max(sizes) <= 128  # `training.batch_tokens`, as for gold pairs
+
+
+def test_every_nth_update_has_them_with_n_times_the_weight(toy, tmp_path, seen):
     chosen = complete(every=3, weight=0.2)
     for steps in (62, 70):  # goes on with an update that has none
         train(
@@ -181,16 +181,34 @@ def test_every_nth_update_has_them_with_n_times_the_weight(toy, tmp_path, monkey
     assert weight_of == dict.fromkeys([61, 64, 67, 70], 0.2 * 3)
 
 
+def test_a_teacher_may_say_how_sure_it_was(toy, tmp_path, seen):
+    train(settings(toy, tmp_path / "chosen"))
+    assert all(part.likely is None for synthetic in seen for part in synthetic.parts)
+    seen.clear()
+    likely = complete(teacher={"tokens": 4})
+    train(settings(toy, tmp_path / "likely", objective__complete=likely))
+    assert not same(*(weights(tmp_path / run, STEPS) for run in ("likely", "chosen")))
+    unsure = 0
+    for part in (part for synthetic in seen for part in synthetic.parts):
+        target_N, share_NK = part.pairs.target_BT.flatten(), part.likely.share_NK
+        assert len(part.likely.token_NK) == len(target_N)
+        gold_N = share_NK[:, 0] == 1
+        assert torch.equal(part.likely.token_NK[gold_N, 0], target_N[gold_N])
+        unsure += int((~gold_N & (target_N != PAD)).sum())
+    assert unsure > 100  # distillation: about half of all
+
+
 @pytest.mark.parametrize(
     "keys",
     [
         {"parts": ["distillation"]},
         {"parts": ["back-translation"], "uses": 3},
         {"teacher": {"vote": 0.5}, "search": {"vocabulary": "target"}},
+        {"teacher": {"tokens": 3}, "parts": ["distillation", "back-translation", "latent"]},
         {"search": {"beam": 3, "nbest": 2}, "select": "agreement"},
         {"filters": {**OPEN, "round_trip": -50.0}, "every": 3},
     ],
-    ids=["distillation", "back-translation", "vote", "agreement", "round-trip"],
+    ids=["distillation", "back-translation", "vote", "tokens", "agreement", "round-trip"],
 )
 def test_every_option_trains_and_resumes(toy, tmp_path, keys):
     chosen = complete(**keys)

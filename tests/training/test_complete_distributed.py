@@ -32,6 +32,7 @@ KEYS = {
         "every": 2,
         "pairs": 11,
         "uses": 1,
+        "teacher": {"tokens": 3},
         "filters": {"length_ratio": [0.0, 4.0], "distinct_bigrams": 0.0},
     },
 }
@@ -86,6 +87,7 @@ def test_two_processes_equal_one(toy, keys, two, tmp_path):
                     for run in (tmp_path, two))  # fmt: skip
     assert mine.origins.place_N.tolist() == theirs.origins.place_N.tolist()
     assert mine.sentences.ids.tolist() == theirs.sentences.ids.tolist()
+    assert mine.likely.token_MK.tolist() == theirs.likely.token_MK.tolist()
 
 
 def test_after_a_restart_the_weights_are_those_of_an_undisturbed_run(toy, keys, two, tmp_path):

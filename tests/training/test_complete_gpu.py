@@ -32,8 +32,9 @@ def base(toy, tmp_path_factory):
         {"kind": "ema", "tolerance": 100.0},
         {"kind": "rounds", "tolerance": 100.0},
         {"vote": 0.4},
+        {"tokens": 4},
     ],
-    ids=["frozen", "ema", "rounds", "vote"],
+    ids=["frozen", "ema", "rounds", "vote", "tokens"],
 )
 @pytest.mark.parametrize("optimizer", ["adam", "adafactor"])
 def test_both_threads_record_and_replay(toy, base, tmp_path, teacher, optimizer):

@@ -30,7 +30,8 @@ class RoundMaker:
     """Makes rounds out of picks; languages are indices into `languages`.
 
     `select` says which of several translations is used: the first, or the one that both sides of
-    its pair find likeliest together, a token.
+    its pair find likeliest together, a token. `tokens` is how many likely ones the teacher names at
+    every place of it; with 1, none but the translation's.
     """
 
     def __init__(
@@ -40,12 +41,14 @@ class RoundMaker:
         teacher: Teacher,
         filters: Filters,
         select: Literal["first", "agreement"],
+        tokens: int = 1,
     ) -> None:
         self.corpora = corpora
         self.languages = languages
         self.teacher = teacher
         self.filters = filters
         self.select = select
+        self.tokens = tokens
 
     def make(self, picks: Picks, facts: dict[str, Any]) -> Round:
         """A round with these facts and its own account."""
@@ -57,6 +60,10 @@ class RoundMaker:
         self._round_trip(items, chosen, fates)
         kept = [i for i, ids in enumerate(chosen) if ids]
         rows = np.array([items[i].pick for i in kept], dtype=np.int64)
+        sentences = [chosen[i] for i in kept]
+        likely = None
+        if self.tokens > 1:
+            likely = self.teacher.likely([items[i].wanted for i in kept], sentences, self.tokens)
         account = {
             "pairs": len(picks),
             "fates": {name: fates.count(name) for name in FATES},
@@ -71,7 +78,7 @@ class RoundMaker:
             picks.side_N[rows],
             np.array([items[i].language for i in kept], dtype=np.int64),
         )
-        return Round(origins, Sentences.of([chosen[i] for i in kept]), {**facts, **account})
+        return Round(origins, Sentences.of(sentences), {**facts, **account}, likely)
 
     def _items(self, picks: Picks) -> list[_Item]:
         found = []

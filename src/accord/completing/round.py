@@ -1,7 +1,7 @@
 """A round of the pool: a teacher's translations of training sentences, and the pairs they make.
 
 On disk it is one file, `pool/round-000003.npz`: subwords, where each translation begins, what it is
-a translation of, and an account in JSON.
+a translation of, what else the teacher found likely if that is wanted, and an account in JSON.
 """
 
 import json
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from accord.completing.likely import LikelyTokens, MadePairs
 from accord.completing.triads import Triads
 from accord.corpus.plan import Int64s
 from accord.corpus.sentences import ParallelCorpus, Sentences
@@ -36,15 +37,18 @@ class Origins:
 # The last one is what zipfile says of methods that it does not know.
 _DAMAGE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError)
 _COLUMNS = [field.name for field in fields(Origins)]
+_LIKELY = [field.name for field in fields(LikelyTokens)]
 
 
 @dataclass(frozen=True)
 class Round:
-    """The translations that were kept, and an account of the round as plain data."""
+    """The translations that were kept, an account of the round as plain data and, if the teacher
+    was asked, what it found likely at each place of them."""
 
     origins: Origins
     sentences: Sentences
     facts: dict[str, Any]
+    likely: LikelyTokens | None = None
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -58,6 +62,7 @@ class Round:
                 offsets=self.sentences.offsets,
                 facts=np.array(json.dumps(self.facts)),
                 **vars(self.origins),
+                **(vars(self.likely) if self.likely is not None else {}),
             )
 
     @staticmethod
@@ -72,11 +77,12 @@ class Round:
                     Origins(*(file[name] for name in _COLUMNS)),
                     Sentences(file["ids"], file["offsets"]),
                     json.loads(str(file["facts"])),
+                    LikelyTokens(*(file[name] for name in _LIKELY)) if _LIKELY[0] in file else None,
                 )
         except _DAMAGE:
             return None  # it follows from its teacher, and is made anew
 
-    def corpora(self, gold: Sequence[ParallelCorpus], triads: Triads) -> list[ParallelCorpus]:
+    def pairs(self, gold: Sequence[ParallelCorpus], triads: Triads) -> list[MadePairs]:
         """The pairs to train on, each corpus with the directions that are without data."""
         found = [*self._beside_gold(gold, triads), *self._latent(triads)]
         if not found:
@@ -88,9 +94,7 @@ class Round:
             )
         return found
 
-    def _beside_gold(
-        self, gold: Sequence[ParallelCorpus], triads: Triads
-    ) -> Iterator[ParallelCorpus]:
+    def _beside_gold(self, gold: Sequence[ParallelCorpus], triads: Triads) -> Iterator[MadePairs]:
         of = self.origins
         keys_N3 = np.stack([of.corpus_N, of.side_N, of.language_N], axis=1)
         for c, side, language in np.unique(keys_N3, axis=0).tolist():
@@ -98,9 +102,9 @@ class Round:
             pupil, third = gold[c].languages[1 - side], triads.graph.languages[language]
             if directions := triads.trained(pupil, third):
                 sides = taken(gold[c].sides[1 - side], of.line_N[rows]), self._taken(rows)
-                yield ParallelCorpus((pupil, third), sides, directions)
+                yield MadePairs(ParallelCorpus((pupil, third), sides, directions), (None, rows))
 
-    def _latent(self, triads: Triads) -> Iterator[ParallelCorpus]:
+    def _latent(self, triads: Triads) -> Iterator[MadePairs]:
         of = self.origins
         first_P = np.flatnonzero(of.place_N[1:] == of.place_N[:-1])
         keys_P2 = np.stack([of.language_N[first_P], of.language_N[first_P + 1]], axis=1)
@@ -109,7 +113,8 @@ class Round:
             third, fourth = (triads.graph.languages[language] for language in pair)
             if directions := triads.latent(third, fourth):
                 sides = self._taken(rows), self._taken(rows + 1)
-                yield ParallelCorpus((third, fourth), sides, directions)
+                corpus = ParallelCorpus((third, fourth), sides, directions)
+                yield MadePairs(corpus, (rows, rows + 1))
 
     def _taken(self, rows: Int64s) -> Sentences:
         return taken(self.sentences, rows)
@@ -135,10 +140,12 @@ def merged(parts: Sequence[Round]) -> Round:
         np.concatenate([part.sentences.ids for part in parts]),
         np.concatenate([[0], np.cumsum(lengths)]),
     )
+    asked = [part.likely for part in parts if part.likely is not None]
     return Round(
         Origins(*(column[order] for column in columns)),
         taken(sentences, order),
         _added([part.facts for part in parts]),
+        LikelyTokens.of(asked).taken(sentences.offsets, order) if asked else None,
     )
 
 

@@ -4,15 +4,17 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
+from accord.completing.likely import LikelyTokens
 from accord.config import CompleteSearch
 from accord.corpus.vocabulary import EOS, Vocabulary
 from accord.model.protocol import Seq2Seq
 from accord.search.beam import BeamSearch
 from accord.search.decoding import Decoder, TokenCounts
 from accord.search.engine import TorchEngine
-from accord.search.forced import cross_entropies
+from accord.search.forced import cross_entropies, likeliest
 from accord.search.history import Found
 from accord.search.result import SearchSettings
 from accord.search.rows import batches
@@ -73,11 +75,8 @@ class Teacher:
 
     def translate(self, wanted: Sequence[Wanted]) -> list[list[Found]]:
         """The best translations of every sentence, the best first."""
-        groups: dict[str | None, list[int]] = defaultdict(list)
-        for i, item in enumerate(wanted):
-            groups[item.language if self.settings.vocabulary == "target" else None].append(i)
         found: list[list[Found]] = [[] for _ in wanted]
-        for language, group in groups.items():
+        for language, group in self._groups(wanted).items():
             lengths = [self._length(wanted[i]) for i in group]
             for batch in batches(lengths, self._rows):
                 self._check()
@@ -86,6 +85,34 @@ class Teacher:
                 for i, of_sentence in zip(chosen, hypotheses, strict=True):
                     found[i] = of_sentence
         return found
+
+    def likely(
+        self, wanted: Sequence[Wanted], chosen: Sequence[Subwords], count: int
+    ) -> LikelyTokens:
+        """The likeliest tokens at every place of these translations, their ends included."""
+        ends = [[*target, EOS] for target in chosen]
+        nothing = np.empty((0, count))
+        none = LikelyTokens(nothing.astype(np.uint16), nothing.astype(np.float16))
+        found = [none] * (len(wanted) + 1)  # never an empty list, as a round may be
+        for language, group in self._groups(wanted).items():
+            for start in range(0, len(group), _AT_ONCE):
+                self._check()
+                part = group[start : start + _AT_ONCE]
+                with self.engine.precision():
+                    named = likeliest(
+                        self.model,
+                        self._members([wanted[i] for i in part]),
+                        [ends[i] for i in part],
+                        weights=self.weights,
+                        forbidden_F=self._forbidden(language),
+                        count=count,
+                        device=self.device,
+                    )
+                for i, (token_TK, share_TK) in zip(part, named, strict=True):
+                    found[i] = LikelyTokens(
+                        token_TK.numpy().astype(np.uint16), share_TK.numpy().astype(np.float16)
+                    )
+        return LikelyTokens.of(found)
 
     def log_probabilities(
         self, sources: Sequence[Subwords], languages: Sequence[str], targets: Sequence[Subwords]
@@ -113,16 +140,31 @@ class Teacher:
 
     def _search(self, wanted: Sequence[Wanted], language: str | None) -> list[list[Found]]:
         if language not in self._searches:
-            forbidden_F = torch.tensor(self.decoder.forbidden(language), device=self.device)
             self._searches[language] = BeamSearch(
-                self.model, self.settings, forbidden_F, weights=self.weights
+                self.model, self.settings, self._forbidden(language), weights=self.weights
             )
-        rows = [[self.tags[item.language], *item.source, EOS] for item in wanted]
-        if len(self.weights) > 1:
-            rows += [[self.tags[item.language], *item.pupil, EOS] for item in wanted]
+        rows = [row for member in self._members(wanted) for row in member]
         limits_B = torch.tensor([item.limit for item in wanted])
         with self.engine.precision():
             return self._searches[language](*padded(rows, _CPU), limits_B)
+
+    def _members(self, wanted: Sequence[Wanted]) -> list[list[list[int]]]:
+        """Encoder inputs: those of all sentences and, where these vote, those of all pupils."""
+        sides = [[item.source for item in wanted], [item.pupil for item in wanted]]
+        return [
+            [[self.tags[w.language], *ids, EOS] for w, ids in zip(wanted, side, strict=True)]
+            for side in sides[: len(self.weights)]
+        ]
+
+    def _groups(self, wanted: Sequence[Wanted]) -> dict[str | None, list[int]]:
+        """What can be searched together: all, unless languages have vocabularies of their own."""
+        groups: dict[str | None, list[int]] = defaultdict(list)
+        for i, item in enumerate(wanted):
+            groups[item.language if self.settings.vocabulary == "target" else None].append(i)
+        return groups
+
+    def _forbidden(self, language: str | None) -> torch.Tensor:
+        return torch.tensor(self.decoder.forbidden(language), device=self.device)
 
     def _check(self) -> None:
         if self._stopped():

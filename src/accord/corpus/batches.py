@@ -215,7 +215,7 @@ class BatchStream:
         width = int(lengths.max(initial=0)) + room + 1
         padded = np.full((len(rows), width), PAD, dtype=np.int32)
         flat = np.concatenate([flat for flat, _ in found])
-        padded.reshape(-1)[_ranges(rows * width + room, lengths)] = flat
+        padded.reshape(-1)[ranges(rows * width + room, lengths)] = flat
         padded[rows, lengths + room] = EOS
         lengths_B = np.empty(len(rows), dtype=np.int64)
         lengths_B[rows] = lengths + room + 1
@@ -226,10 +226,10 @@ def _gather(sentences: Sentences, lines: Int64s) -> tuple[Ids, Int64s]:
     """The subwords of these lines, end to end, and how many each line has."""
     begins = sentences.offsets[lines]
     lengths = sentences.offsets[lines + 1] - begins
-    return sentences.ids[_ranges(begins, lengths)], lengths
+    return sentences.ids[ranges(begins, lengths)], lengths
 
 
-def _ranges(begins: Int64s, lengths: Int64s) -> Int64s:
+def ranges(begins: Int64s, lengths: Int64s) -> Int64s:
     """For each i the numbers from begins[i] on, lengths[i] of them, end to end."""
     ends = np.cumsum(lengths)
     steps = np.arange(ends[-1] if len(ends) else 0)

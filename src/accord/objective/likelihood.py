@@ -6,7 +6,7 @@ from torch import Tensor
 
 from accord.model.protocol import Seq2Seq
 from accord.model.tensors import TensorBatch
-from accord.objective.linear_cross_entropy import linear_cross_entropy
+from accord.objective.linear_cross_entropy import Likely, linear_cross_entropy
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,17 @@ class Likelihood:
 
 
 def composite_likelihood(
-    model: Seq2Seq, batch: TensorBatch, *, label_smoothing: float = 0.1, chunk: int = 8192
+    model: Seq2Seq,
+    batch: TensorBatch,
+    *,
+    label_smoothing: float = 0.1,
+    chunk: int = 8192,
+    likely: Likely | None = None,
 ) -> Likelihood:
-    """The negative log-likelihood of the targets given their sources, smoothed and plain."""
+    """The negative log-likelihood of the targets given their sources, smoothed and plain.
+
+    With `likely` the smoothed one is of what that wants, at every place b * T + t of the targets.
+    """
     if not len(batch.places_N):  # one process's share of a small last batch may be empty
         zero = model.output_weight.new_zeros((), requires_grad=True)
         return Likelihood(zero, zero.detach(), 0)
@@ -37,11 +45,18 @@ def composite_likelihood(
         batch,
         label_smoothing=label_smoothing,
         chunk=chunk,
+        likely=likely and likely.at(batch.places_N),
     )
 
 
 def likelihood_of(
-    model: Seq2Seq, hidden_ND: Tensor, batch: TensorBatch, *, label_smoothing: float, chunk: int
+    model: Seq2Seq,
+    hidden_ND: Tensor,
+    batch: TensorBatch,
+    *,
+    label_smoothing: float,
+    chunk: int,
+    likely: Likely | None = None,
 ) -> Likelihood:
     """The same from the decoder's hidden vectors at the places to be scored."""
     loss, nll = linear_cross_entropy(
@@ -50,5 +65,6 @@ def likelihood_of(
         batch.target_BT.flatten().index_select(0, batch.places_N),
         label_smoothing=label_smoothing,
         chunk=chunk,
+        likely=likely,
     )
     return Likelihood(loss, nll, batch.target_tokens)

@@ -1,14 +1,16 @@
 """Softmax cross-entropy straight from hidden vectors, without ever holding all logits.
 
 With smoothing the wanted distribution is 1 - s on the gold token and s / (V - 1) on every other.
-Its entropy, which no model can get below, is subtracted: the smallest possible loss is 0.
-Positions whose target is PAD add nothing.
+Instead of one gold token there may be several, each with its share (`Likely`).
+The distribution's entropy, which no model can get below, is subtracted: the smallest possible loss
+is 0. Positions whose target is PAD add nothing.
 
-Only the gold token and the normaliser need the matrix of logits. The rest is linear in them, and
+Only the wanted tokens and the normaliser need the matrix of logits. The rest is linear in them, and
 so is found from the sum of the weight's rows: the logits are read once, the softmax once.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -19,6 +21,33 @@ from accord.model.protocol import compute_dtype
 from accord.objective.softmax_rows import against_tokens
 
 
+@dataclass(frozen=True)
+class Likely:
+    """K different tokens that are wanted at each position, and shares that sum to 1."""
+
+    token_NK: Tensor
+    share_NK: Tensor
+
+    def at(self, places: Tensor) -> "Likely":
+        """At some of the positions."""
+        chosen = (each.index_select(0, places) for each in (self.token_NK, self.share_NK))
+        return Likely(*chosen)
+
+    def pinned(self) -> "Likely":
+        """In memory that a GPU can read by itself."""
+        return Likely(self.token_NK.pin_memory(), self.share_NK.pin_memory())
+
+    def to(self, device: torch.device) -> "Likely":
+        """On a device."""
+        moved = (each.to(device, non_blocking=True) for each in (self.token_NK, self.share_NK))
+        return Likely(*moved)
+
+    def copy_from(self, other: "Likely") -> None:
+        """Take over the contents of one of the same shape."""
+        self.token_NK.copy_(other.token_NK, non_blocking=True)
+        self.share_NK.copy_(other.share_NK, non_blocking=True)
+
+
 def linear_cross_entropy(
     hidden_ND: Tensor,
     weight_VD: Tensor,
@@ -26,9 +55,11 @@ def linear_cross_entropy(
     *,
     label_smoothing: float,
     chunk: int,
+    likely: Likely | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The summed smoothed loss, and the summed plain one without gradient.
 
+    With `likely`, its tokens are wanted in place of the targets; the plain loss is of these still.
     Products are taken in the type of `hidden_ND` (or of autocast), the softmax at least in fp32.
     Logits exist for `chunk` positions at a time; gradients are found in the forward pass.
     """
@@ -39,6 +70,7 @@ def linear_cross_entropy(
         label_smoothing,
         chunk,
         torch.is_grad_enabled(),
+        likely,
     )
     return cast(tuple[Tensor, Tensor], losses)
 
@@ -51,6 +83,13 @@ def smoothing_entropy(label_smoothing: float, vocabulary_size: int) -> float:
     return -gold * math.log(gold) - label_smoothing * math.log(other)
 
 
+def _likely_entropy(share_NK: Tensor, extra: float, other: float, size: int) -> Tensor:
+    """The same where several tokens are wanted."""
+    wanted_NK = extra * share_NK + other
+    rest = (size - share_NK.shape[1]) * (other * math.log(other) if other else 0.0)
+    return -torch.xlogy(wanted_NK, wanted_NK).sum(dim=1) - rest
+
+
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -61,11 +100,12 @@ class _LinearCrossEntropy(torch.autograd.Function):
         smoothing: float,
         chunk: int,
         with_grad: bool,
+        likely: Likely | None,
     ) -> tuple[Tensor, Tensor]:
         size = weight_VD.shape[0]
         exact = torch.promote_types(hidden_ND.dtype, torch.float32)
         other = smoothing / (size - 1)
-        extra = 1 - smoothing - other  # what the gold token has more than any other
+        extra = 1 - smoothing - other  # what gold tokens have together more than as many others
         weight = weight_VD.to(hidden_ND.dtype)
         total_D = weight.sum(dim=0, dtype=exact)
         real_N = (targets_N != PAD).to(exact)
@@ -75,19 +115,32 @@ class _LinearCrossEntropy(torch.autograd.Function):
             for start in range(0, len(hidden_ND), chunk):
                 rows = slice(start, start + chunk)
                 hidden, real = hidden_ND[rows], real_N[rows]
+                logits_NV = product(hidden, weight.t(), exact)
                 log_gold_N, normaliser_N, grad_NV = against_tokens(
-                    product(hidden, weight.t(), exact),
+                    logits_NV,
                     targets_N[rows].long(),
-                    extra,
+                    extra if likely is None else 0.0,
                     real,
                     hidden.dtype if grads else None,
                 )
+                log_wanted_N = log_gold_N
+                if likely is not None:
+                    token_NK, share_NK = likely.token_NK[rows], likely.share_NK[rows].to(exact)
+                    log_p_NK = logits_NV.gather(1, token_NK) - normaliser_N.unsqueeze(1)
+                    log_wanted_N = torch.linalg.vecdot(share_NK, log_p_NK)
+                    if grad_NV is not None:
+                        # Small differences, as that of one token: taken before any rounding.
+                        entries_NK = (log_p_NK.exp() - extra * share_NK) * real.unsqueeze(1)
+                        grad_NV.scatter_(1, token_NK, entries_NK.to(grad_NV.dtype))
+                    entropy_N = _likely_entropy(share_NK, extra, other, size)
+                    losses[0] -= torch.dot(entropy_N, real)
                 log_p_sum_N = hidden.to(exact) @ total_D - size * normaliser_N
-                losses[0] -= torch.dot(extra * log_gold_N + other * log_p_sum_N, real)
+                losses[0] -= torch.dot(extra * log_wanted_N + other * log_p_sum_N, real)
                 losses[1] -= torch.dot(log_gold_N, real)
                 if grads and grad_NV is not None:
                     grads.add(rows, weight, grad_NV)
-            losses[0] -= real_N.sum() * smoothing_entropy(smoothing, size)
+            if likely is None:
+                losses[0] -= real_N.sum() * smoothing_entropy(smoothing, size)
             if grads:
                 ctx.save_for_backward(*grads.finish(total_D, other))
         loss, nll = losses[0].clone(), losses[1].clone()
@@ -98,7 +151,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         hidden_ND, weight_VD = ctx.saved_tensors
         scale = grads[0]
-        return hidden_ND * scale.to(hidden_ND.dtype), weight_VD * scale, None, None, None, None
+        return hidden_ND * scale.to(hidden_ND.dtype), weight_VD * scale, *[None] * 5
 
 
 class _Gradients:

@@ -1,6 +1,6 @@
-"""How likely given translations are: teacher forcing, sentence by sentence."""
+"""How likely given translations are, and what else is: teacher forcing, sentence by sentence."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -23,28 +23,91 @@ def cross_entropies(
     batch_tokens: int = 16_384,
 ) -> list[float]:
     """-log P in nats of every target, ends of sentence included, given its source with its tag."""
-    order = sorted(range(len(sources)), key=lambda i: (len(targets[i]), len(sources[i])))
-    found = [0.0] * len(order)
-    start = 0
-    while start < len(order):
-        stop, longest = start, 0
-        while stop < len(order):
-            pair = order[stop]
-            longest = max(longest, len(sources[pair]), len(targets[pair]))
-            if stop > start and (stop + 1 - start) * longest > batch_tokens:
-                break
-            stop += 1
-        batch = order[start:stop]
-        source_BS, lengths_B = padded([sources[i] for i in batch], device)
+    found = [0.0] * len(sources)
+    for batch in _batches([sources], targets, batch_tokens):
         target_BT, _ = padded([targets[i] for i in batch], device)
-        memory = model.encode(source_BS, lengths_B)
-        hidden_BTD = model.decode(memory, model.shifted_embeddings(target_BT))
+        hidden_BTD = _hidden(model, [sources[i] for i in batch], target_BT)
         nll_BT = _token_nll(model, hidden_BTD.flatten(0, 1), target_BT.flatten())
         sums_B = nll_BT.view(target_BT.shape).sum(dim=1).tolist()
         for i, value in zip(batch, sums_B, strict=True):
             found[i] = value
-        start = stop
     return found
+
+
+@torch.no_grad()
+def likeliest(
+    model: Seq2Seq,
+    sources: Sequence[Sequence[Sequence[int]]],
+    targets: Sequence[Sequence[int]],
+    *,
+    weights: Sequence[float],
+    forbidden_F: Tensor,
+    count: int,
+    device: torch.device,
+    batch_tokens: int = 16_384,
+) -> list[tuple[Tensor, Tensor]]:
+    """For every target, at each place, the likeliest tokens and their probabilities among these.
+
+    `sources[m][i]` is the m-th source of target i; where there are several, what they say is mixed
+    as in an ensemble, by `weights`. Forbidden tokens are not among those found.
+    """
+    found: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * len(targets)
+    for batch in _batches(sources, targets, batch_tokens):
+        target_BT, lengths_B = padded([targets[i] for i in batch], device)
+        real_BT = target_BT != PAD
+        hidden = [
+            _hidden(model, [member[i] for i in batch], target_BT)[real_BT] for member in sources
+        ]
+        tokens, shares = [], []
+        for parts in zip(*(torch.split(each_ND, _LOGITS) for each_ND in hidden), strict=True):
+            log_p_NV = _mixed(model, parts, weights).index_fill_(1, forbidden_F, -torch.inf)
+            top = log_p_NV.topk(count, dim=1)
+            tokens.append(top.indices)
+            shares.append(top.values.softmax(dim=1))
+        ends = lengths_B.tolist()
+        token_NK, share_NK = torch.cat(tokens).cpu(), torch.cat(shares).cpu()
+        split = zip(torch.split(token_NK, ends), torch.split(share_NK, ends), strict=True)
+        for i, of_target in zip(batch, split, strict=True):
+            found[i] = of_target
+    return found
+
+
+def _batches(
+    sources: Sequence[Sequence[Sequence[int]]], targets: Sequence[Sequence[int]], tokens: int
+) -> Iterator[list[int]]:
+    """Numbers of targets of about one length, as many as have together this many tokens."""
+    lengths = [
+        (len(target), max(len(member[i]) for member in sources)) for i, target in enumerate(targets)
+    ]
+    order = sorted(range(len(targets)), key=lengths.__getitem__)
+    start = 0
+    while start < len(order):
+        stop, longest = start, 0
+        while stop < len(order):
+            longest = max(longest, *lengths[order[stop]])
+            if stop > start and (stop + 1 - start) * longest > tokens:
+                break
+            stop += 1
+        yield order[start:stop]
+        start = stop
+
+
+def _hidden(model: Seq2Seq, sources: Sequence[Sequence[int]], target_BT: Tensor) -> Tensor:
+    source_BS, lengths_B = padded(sources, target_BT.device)
+    memory = model.encode(source_BS, lengths_B)
+    return model.decode(memory, model.shifted_embeddings(target_BT))
+
+
+def _mixed(model: Seq2Seq, parts: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+    """Log-probabilities up to a constant a row: what several sources say, by their weights."""
+    exact = torch.promote_types(model.output_weight.dtype, torch.float32)
+    if len(parts) == 1:
+        return model.logits(parts[0]).to(exact)
+    logs = [
+        weight * model.logits(hidden).to(exact).log_softmax(dim=1)
+        for hidden, weight in zip(parts, weights, strict=True)
+    ]
+    return torch.stack(logs).sum(dim=0)
 
 
 def _token_nll(model: Seq2Seq, hidden_ND: Tensor, target_N: Tensor) -> Tensor:

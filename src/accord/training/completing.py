@@ -4,14 +4,18 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from accord.completing.account import pool_line, pool_sentence
 from accord.completing.background import Worker
 from accord.completing.filters import Filters, usual_lengths
+from accord.completing.likely import LikelyTargets, Targets
 from accord.completing.making import RoundMaker
 from accord.completing.picks import Picker
 from accord.completing.round import Round
@@ -24,6 +28,7 @@ from accord.corpus.prefetch import Prefetcher
 from accord.corpus.store import Store
 from accord.model.gnmt import GNMT
 from accord.model.tensors import TensorBatch
+from accord.objective.linear_cross_entropy import Likely
 from accord.progress import Progress
 from accord.training.distributed import World
 from accord.training.micro_batch import MicroBatch, Synthetic
@@ -165,7 +170,12 @@ class Completing:
             self._teaching.decide(step - 1, state)
         teacher = self._teaching.teacher(state.next_teacher)
         maker = RoundMaker(
-            self.store.corpora, self.store.languages, teacher, self._filters, self.config.select
+            self.store.corpora,
+            self.store.languages,
+            teacher,
+            self._filters,
+            self.config.select,
+            self.config.teacher.tokens,
         )
         pool = Pool(
             self._directory, self._picker, maker, self._worker, self.world, self._teaching.load,
@@ -213,8 +223,13 @@ class Completing:
     def _use(self, made: Round, position: Position) -> "Batches":
         if self._batches is not None:
             self._batches.close()
+        pairs = made.pairs(self.store.corpora, self._triads)
+        targets = None
+        if made.likely is not None:
+            offsets, size = made.sentences.offsets, len(self.store.vocabulary)
+            targets = Targets(pairs, self.store.languages, made.likely, offsets, size)
         stream = BatchStream(
-            made.corpora(self.store.corpora, self._triads),
+            [each.corpus for each in pairs],
             self.store.languages,
             self.store.vocabulary.tags,
             batch_tokens=self._batch_tokens,
@@ -223,22 +238,30 @@ class Completing:
             world_size=self.world.size,
         )
         stream.seek(position)
-        self._batches = Prefetcher(_first(stream, self.config.uses), transform=self._tensors)
+        self._batches = Prefetcher(
+            _first(stream, self.config.uses), transform=partial(self._tensors, targets)
+        )
         return self._batches
 
-    def _tensors(self, item: tuple[Position, Batch]) -> tuple[Position, Synthetic]:
+    def _tensors(
+        self, targets: Targets | None, item: tuple[Position, Batch]
+    ) -> tuple[Position, Synthetic]:
         """Runs in the background: what the device will need of a batch."""
         position, batch = item
         width = max(batch.source_BS.shape[1], batch.target_BT.shape[1])
         rows, length = next(shape for shape in self._shapes if shape[1] >= width)
         count = max(1, -(-batch.rows // rows))
         parts = [batch.part(k, count) for k in range(count)]
-        if self.world.device.type == "cuda":
-            tensors = [TensorBatch.of_shape(part, rows, length) for part in parts]
-        else:
-            tensors = [TensorBatch.from_numpy(part) for part in parts]
+        ready = []
+        for part in parts:
+            if self.world.device.type == "cuda":
+                pairs = TensorBatch.of_shape(part, rows, length)
+            else:
+                pairs = TensorBatch.from_numpy(part)
+            likely = _likely(targets.of(part), pairs) if targets is not None else None
+            ready.append(MicroBatch(pairs, likely=likely))
         return position, Synthetic(
-            [MicroBatch(each) for each in tensors],
+            ready,
             batch.target_tokens,
             batch.update_target_tokens,
             # In the mean over updates the gradient is that of all of them having such a batch.
@@ -250,6 +273,7 @@ class Completing:
         known = self.config.model_dump(mode="json", exclude={"weight", "start", "every", "teacher"})
         known |= {
             "vote": self.config.teacher.vote,
+            "tokens": self.config.teacher.tokens,
             "asked": self._teaching.asked,
             "seed": self._seed,
             "data": self.store.manifest["fingerprint"],
@@ -257,6 +281,16 @@ class Completing:
             "longest": self._longest,
         }
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
+def _likely(wanted: LikelyTargets, pairs: TensorBatch) -> Likely:
+    """For the same places as those of a batch, which may be filled up."""
+    rows, length = pairs.target_BT.shape
+    more = [(0, rows - len(wanted.token_BTK)), (0, length - wanted.token_BTK.shape[1]), (0, 0)]
+    token_BTK = torch.from_numpy(np.pad(wanted.token_BTK, more))
+    share_BTK = torch.from_numpy(np.pad(wanted.share_BTK, more))
+    found = Likely(token_BTK.flatten(0, 1), share_BTK.flatten(0, 1))
+    return found.pinned() if pairs.target_BT.is_pinned() else found
 
 
 Batches = Prefetcher[tuple[Position, Synthetic]]

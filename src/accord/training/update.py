@@ -14,6 +14,7 @@ from accord.objective.agreement import SUMS, AgreementSettings, agreement
 from accord.objective.agreement_inputs import AgreementInputs
 from accord.objective.consistency import consistent_likelihood
 from accord.objective.likelihood import composite_likelihood
+from accord.objective.linear_cross_entropy import Likely
 from accord.training.adafactor import Adafactor
 from accord.training.gradients import FlatGradients
 from accord.training.graphs import GraphedLosses, graphed
@@ -121,7 +122,10 @@ class Updater:
 
     def _eager_losses(self, batch: MicroBatch) -> Tensor:
         batch = batch.to(self.device)
-        losses_K = (self._consistency if batch.consistent else self._likelihood)(batch.pairs)
+        if batch.consistent:
+            losses_K = self._consistency(batch.pairs)
+        else:
+            losses_K = self._likelihood(batch.pairs, batch.likely)
         if batch.agreement is None:
             return torch.cat([losses_K, losses_K.new_zeros(len(SUMS))])
         # After the likelihood's backward pass, so that its dropout and memory are those of Basic.
@@ -138,9 +142,11 @@ class Updater:
         self.gradients.set_apart(before)
         return terms.sums_K.float()
 
-    def _likelihood(self, pairs: TensorBatch) -> Tensor:
+    def _likelihood(self, pairs: TensorBatch, likely: Likely | None) -> Tensor:
         with self._autocast():
-            terms = composite_likelihood(self.model, pairs, label_smoothing=self.label_smoothing)
+            terms = composite_likelihood(
+                self.model, pairs, label_smoothing=self.label_smoothing, likely=likely
+            )
         if terms.loss.requires_grad:
             (terms.loss * self._weight).backward()  # type: ignore[no-untyped-call]
         zero = torch.zeros_like(terms.nll)
