@@ -3,6 +3,7 @@
 import re
 from xml.etree import ElementTree
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -24,6 +25,14 @@ def test_a_rising_line_goes_right_and_up():
     xs, ys = numbers(path)[::2], numbers(path)[1::2]
     assert xs == sorted(xs)
     assert ys == sorted(ys, reverse=True)
+
+
+@pytest.mark.parametrize(("first", "ticks"), [(26_000, "26k"), (1_000, "0"), (34_000, "0")])
+def test_a_branch_that_begins_late_fills_the_chart(first, ticks):
+    root = drawn(Series("a", ((first, 1), (34_000, 2)), 0))
+    across = [t.text for t in root.iter("text") if t.get("text-anchor") == "middle"]
+    assert across[0] == ticks
+    assert max(float(dot.get("cx")) for dot in root.iter("circle")) == 466
 
 
 def test_thousands_of_points_are_thinned_and_the_last_stays():

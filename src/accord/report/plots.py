@@ -87,7 +87,7 @@ def svg(chart: Chart) -> Markup:
     """The chart as an SVG element."""
     series = [_drawable(each, chart) for each in chart.series]
     points = [point for each in series for point in each.points]
-    across = _axis([x for x, _ in points], chart.log_x)
+    across = _begun_late(_axis([x for x, _ in points], chart.log_x), min(x for x, _ in points))
     up = _rounded_up(_axis([y for _, y in points], chart.log_y))
     if chart.square:
         across = up = _Axis(min(across.low, up.low), max(across.high, up.high), chart.log_y)
@@ -160,6 +160,14 @@ def _rounded_up(axis: _Axis) -> _Axis:
         return axis
     step = _round_step((axis.high - axis.low) / _TICKS)
     return _Axis(axis.low, math.ceil(axis.high / step) * step, log=False)
+
+
+def _begun_late(axis: _Axis, first: float) -> _Axis:
+    """From a round number below the first value, where zero is far away: a branch of a long run."""
+    if axis.log or not axis.high / 2 < first < axis.high:
+        return axis
+    step = _round_step((axis.high - first) / _TICKS)
+    return _Axis(math.floor(first / step) * step, axis.high, log=False)
 
 
 def _round_step(least: float) -> float:
