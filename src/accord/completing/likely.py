@@ -103,4 +103,4 @@ class Targets:
             share_BTK.reshape(rows * length, -1)[here_M] = shares_MK / shares_MK.sum(
                 axis=1, keepdims=True
             )
-        return LikelyTargets(token_BTK.astype(np.int64), share_BTK)
+        return LikelyTargets(token_BTK, share_BTK)

@@ -16,6 +16,7 @@ import numpy as np
 
 from accord.completing.likely import LikelyTokens, MadePairs
 from accord.completing.triads import Triads
+from accord.corpus.batches import ranges
 from accord.corpus.plan import Int64s
 from accord.corpus.sentences import ParallelCorpus, Sentences
 from accord.errors import AccordError
@@ -125,8 +126,7 @@ def taken(sentences: Sentences, lines: Int64s) -> Sentences:
     begins = np.asarray(sentences.offsets[lines])
     lengths = np.asarray(sentences.offsets[lines + 1]) - begins
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    places = np.repeat(begins - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return Sentences(np.asarray(sentences.ids)[places], offsets)
+    return Sentences(np.asarray(sentences.ids)[ranges(begins, lengths)], offsets)
 
 
 def merged(parts: Sequence[Round]) -> Round:
