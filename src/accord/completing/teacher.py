@@ -9,6 +9,7 @@ import torch
 
 from accord.completing.likely import LikelyTokens
 from accord.config import CompleteSearch
+from accord.corpus.batches import ranges
 from accord.corpus.vocabulary import EOS, Vocabulary
 from accord.model.protocol import Seq2Seq
 from accord.search.beam import BeamSearch
@@ -91,9 +92,10 @@ class Teacher:
     ) -> LikelyTokens:
         """The likeliest tokens at every place of these translations, their ends included."""
         ends = [[*target, EOS] for target in chosen]
-        nothing = np.empty((0, count))
-        none = LikelyTokens(nothing.astype(np.uint16), nothing.astype(np.float16))
-        found = [none] * (len(wanted) + 1)  # never an empty list, as a round may be
+        lengths_N = np.array([len(target) for target in ends], dtype=np.int64)
+        begins_N = np.cumsum(lengths_N) - lengths_N
+        token_MK = np.empty((int(lengths_N.sum()), count), dtype=np.uint16)
+        share_MK = np.empty(token_MK.shape, dtype=np.float16)
         for language, group in self._groups(wanted).items():
             for start in range(0, len(group), _AT_ONCE):
                 self._check()
@@ -107,12 +109,11 @@ class Teacher:
                         forbidden_F=self._forbidden(language),
                         count=count,
                         device=self.device,
+                        batch_tokens=self.settings.batch_tokens,
                     )
-                for i, (token_TK, share_TK) in zip(part, named, strict=True):
-                    found[i] = LikelyTokens(
-                        token_TK.numpy().astype(np.uint16), share_TK.numpy().astype(np.float16)
-                    )
-        return LikelyTokens.of(found)
+                places_M = ranges(begins_N[part], lengths_N[part])
+                token_MK[places_M], share_MK[places_M] = (each.numpy() for each in named)
+        return LikelyTokens(token_MK, share_MK)
 
     def log_probabilities(
         self, sources: Sequence[Subwords], languages: Sequence[str], targets: Sequence[Subwords]
@@ -128,7 +129,13 @@ class Teacher:
             for start in range(0, len(rows), _AT_ONCE):
                 self._check()
                 part = slice(start, start + _AT_ONCE)
-                found += cross_entropies(self.model, rows[part], ends[part], device=self.device)
+                found += cross_entropies(
+                    self.model,
+                    rows[part],
+                    ends[part],
+                    device=self.device,
+                    batch_tokens=self.settings.batch_tokens,
+                )
         return [-value for value in found]
 
     def _length(self, item: Wanted) -> int:

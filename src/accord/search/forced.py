@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from accord.corpus.batches import ranges
 from accord.corpus.vocabulary import PAD
 from accord.model.protocol import Seq2Seq
 from accord.search.tensors import padded
@@ -45,15 +47,19 @@ def likeliest(
     count: int,
     device: torch.device,
     batch_tokens: int = 16_384,
-) -> list[tuple[Tensor, Tensor]]:
-    """For every target, at each place, the likeliest tokens and their probabilities among these.
+) -> tuple[Tensor, Tensor]:
+    """At each place of the targets, one after the other, the likeliest tokens and their
+    probabilities among these [M, K], on the host.
 
     `sources[m][i]` is the m-th source of target i; where there are several, what they say is mixed
     as in an ensemble, by `weights`. Forbidden tokens are not among those found.
     """
-    found: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * len(targets)
+    lengths_N = np.array([len(target) for target in targets], dtype=np.int64)
+    begins_N = np.cumsum(lengths_N) - lengths_N
+    token_MK = torch.empty((int(lengths_N.sum()), count), dtype=torch.int32)
+    share_MK = torch.empty(token_MK.shape)
     for batch in _batches(sources, targets, batch_tokens):
-        target_BT, lengths_B = padded([targets[i] for i in batch], device)
+        target_BT, _ = padded([targets[i] for i in batch], device)
         real_BT = target_BT != PAD
         hidden = [
             _hidden(model, [member[i] for i in batch], target_BT)[real_BT] for member in sources
@@ -62,14 +68,12 @@ def likeliest(
         for parts in zip(*(torch.split(each_ND, _LOGITS) for each_ND in hidden), strict=True):
             log_p_NV = _mixed(model, parts, weights).index_fill_(1, forbidden_F, -torch.inf)
             top = log_p_NV.topk(count, dim=1)
-            tokens.append(top.indices)
-            shares.append(top.values.softmax(dim=1))
-        ends = lengths_B.tolist()
-        token_NK, share_NK = torch.cat(tokens).cpu(), torch.cat(shares).cpu()
-        split = zip(torch.split(token_NK, ends), torch.split(share_NK, ends), strict=True)
-        for i, of_target in zip(batch, split, strict=True):
-            found[i] = of_target
-    return found
+            tokens.append(top.indices.int())
+            shares.append(top.values.softmax(dim=1).float())
+        places_M = torch.from_numpy(ranges(begins_N[batch], lengths_N[batch]))
+        token_MK[places_M] = torch.cat(tokens).cpu()
+        share_MK[places_M] = torch.cat(shares).cpu()
+    return token_MK, share_MK
 
 
 def _batches(
