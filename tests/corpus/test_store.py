@@ -83,7 +83,8 @@ def test_a_damaged_store_is_rebuilt_by_prepare(store, toy):
 def test_data_is_memory_mapped(store):
     import numpy as np
 
-    assert all(isinstance(s.ids, np.memmap) for c in store.corpora for s in c.sides)
+    ids = [side.ids for corpus in store.corpora for side in corpus.sides]
+    assert all(isinstance(each.base, np.memmap) for each in ids)
 
 
 def test_a_carriage_return_inside_a_line_is_no_line_break(toy):

@@ -169,7 +169,8 @@ class Store:
 
 def _mapped(path: Path, kind: "np.dtype[Any]") -> npt.NDArray[Any]:
     # A side of empty sentences only has no ids, and nothing cannot be mapped.
-    return np.memmap(path, kind, "r") if path.stat().st_size else np.zeros(0, kind)
+    # A plain view: slices of a memmap itself take several times as long.
+    return np.asarray(np.memmap(path, kind, "r")) if path.stat().st_size else np.zeros(0, kind)
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
