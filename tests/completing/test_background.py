@@ -1,5 +1,6 @@
 """Work in a thread: its result, its errors, and its end."""
 
+import sys
 import threading
 import time
 
@@ -35,6 +36,18 @@ def test_the_thread_is_no_place_to_learn():
     worker.start(lambda: (torch.is_grad_enabled(), threading.current_thread().name))
     assert worker.result() == (False, "pool")
     assert torch.is_grad_enabled()
+
+
+def test_training_waits_for_python_code_only_briefly():
+    before = sys.getswitchinterval()
+    worker = Worker(CPU)
+    worker.start(sys.getswitchinterval)
+    assert worker.result() < before / 10
+    assert sys.getswitchinterval() == before
+    worker.start(lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        worker.result()
+    assert sys.getswitchinterval() == before
 
 
 def test_work_that_nobody_wants_ends():
