@@ -303,7 +303,7 @@ class CompleteSearch(Section):
     vocabulary: Literal["all", "target"] = "all"
     """target: only subwords that the language has in the training text."""
     batch_tokens: Annotated[Whole, Field(ge=16)] = 65_536
-    """Source subwords, padding included, that are translated at once."""
+    """Subwords, padding included, that are translated at once; on a GPU, as many are scored."""
 
 
 class CompleteFilters(Section):

@@ -41,7 +41,6 @@ class Worker(Generic[T]):
     def start(self, work: Callable[[], T]) -> None:
         """Begin; work that was begun before must have been waited for."""
         threads = torch.get_num_threads()
-
         usual = sys.getswitchinterval()
 
         def run() -> None:

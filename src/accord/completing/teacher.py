@@ -71,6 +71,9 @@ class Teacher:
         self.weights = (1.0 - vote, vote) if vote else (1.0,)
         self.engine = TorchEngine(self.model, device, bf16=bf16)
         self.decoder = Decoder(self.engine, vocabulary, token_counts)
+        self._scored_at_once = search.batch_tokens
+        if device.type == "cpu":  # more are no faster, and take much memory
+            self._scored_at_once = min(search.batch_tokens, 16_384)
         self._searches: dict[str | None, BeamSearch] = {}
         self._stopped = stopped
 
@@ -109,7 +112,7 @@ class Teacher:
                         forbidden_F=self._forbidden(language),
                         count=count,
                         device=self.device,
-                        batch_tokens=self.settings.batch_tokens,
+                        batch_tokens=self._scored_at_once,
                     )
                 places_M = ranges(begins_N[part], lengths_N[part])
                 token_MK[places_M], share_MK[places_M] = (each.numpy() for each in named)
@@ -134,7 +137,7 @@ class Teacher:
                     rows[part],
                     ends[part],
                     device=self.device,
-                    batch_tokens=self.settings.batch_tokens,
+                    batch_tokens=self._scored_at_once,
                 )
         return [-value for value in found]
 
