@@ -16,7 +16,7 @@ import numpy as np
 
 from accord.completing.likely import LikelyTokens, MadePairs
 from accord.completing.triads import Triads
-from accord.corpus.batches import ranges
+from accord.corpus.batches import gather
 from accord.corpus.plan import Int64s
 from accord.corpus.sentences import ParallelCorpus, Sentences
 from accord.errors import AccordError
@@ -123,10 +123,8 @@ class Round:
 
 def taken(sentences: Sentences, lines: Int64s) -> Sentences:
     """The given lines, in that order, held in memory."""
-    begins = np.asarray(sentences.offsets[lines])
-    lengths = np.asarray(sentences.offsets[lines + 1]) - begins
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return Sentences(np.asarray(sentences.ids)[ranges(begins, lengths)], offsets)
+    ids, lengths = gather(sentences, lines)
+    return Sentences(ids, np.concatenate([[0], np.cumsum(lengths)]))
 
 
 def merged(parts: Sequence[Round]) -> Round:

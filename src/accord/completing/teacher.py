@@ -100,22 +100,22 @@ class Teacher:
         token_MK = np.empty((int(lengths_N.sum()), count), dtype=np.uint16)
         share_MK = np.empty(token_MK.shape, dtype=np.float16)
         for language, group in self._groups(wanted).items():
-            for start in range(0, len(group), _AT_ONCE):
-                self._check()
-                part = group[start : start + _AT_ONCE]
-                with self.engine.precision():
-                    named = likeliest(
-                        self.model,
-                        self._members([wanted[i] for i in part]),
-                        [ends[i] for i in part],
-                        weights=self.weights,
-                        forbidden_F=self._forbidden(language),
-                        count=count,
-                        device=self.device,
-                        batch_tokens=self._scored_at_once,
-                    )
-                places_M = ranges(begins_N[part], lengths_N[part])
-                token_MK[places_M], share_MK[places_M] = (each.numpy() for each in named)
+            named = likeliest(
+                self.model,
+                self._members([wanted[i] for i in group]),
+                [ends[i] for i in group],
+                weights=self.weights,
+                forbidden_F=self._forbidden(language),
+                count=count,
+                device=self.device,
+                batch_tokens=self._scored_at_once,
+            )
+            with self.engine.precision():
+                for batch, *found in named:
+                    self._check()
+                    some = [group[place] for place in batch]
+                    places_M = ranges(begins_N[some], lengths_N[some])
+                    token_MK[places_M], share_MK[places_M] = (each.cpu().numpy() for each in found)
         return LikelyTokens(token_MK, share_MK)
 
     def log_probabilities(

@@ -207,7 +207,7 @@ class BatchStream:
         """Sources (side 0, room for the tag) or targets of the lines of each block, by row."""
         blocks = zip(self._examples.blocks, lines, strict=True)
         found = [
-            _gather(self._examples.corpora[c].side(pair[side]), wanted)
+            gather(self._examples.corpora[c].side(pair[side]), wanted)
             for (c, *pair), wanted in blocks
         ]
         room = 1 - side
@@ -222,7 +222,7 @@ class BatchStream:
         return padded, lengths_B
 
 
-def _gather(sentences: Sentences, lines: Int64s) -> tuple[Ids, Int64s]:
+def gather(sentences: Sentences, lines: Int64s) -> tuple[Ids, Int64s]:
     """The subwords of these lines, end to end, and how many each line has."""
     begins = sentences.offsets[lines]
     lengths = sentences.offsets[lines + 1] - begins

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from accord.corpus.batches import ranges
 from accord.corpus.vocabulary import PAD
 from accord.model.protocol import Seq2Seq
+from accord.search.step import logits, mixed
 from accord.search.tensors import padded
 
 _LOGITS = 1024  # positions whose logits are held at once
@@ -47,17 +46,13 @@ def likeliest(
     count: int,
     device: torch.device,
     batch_tokens: int = 16_384,
-) -> tuple[Tensor, Tensor]:
-    """At each place of the targets, one after the other, the likeliest tokens and their
-    probabilities among these [M, K], on the host.
+) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+    """Numbers of some targets, and at each place of these, end to end, the likeliest tokens and
+    their probabilities among themselves [M, K]; until all targets have had their turn.
 
     `sources[m][i]` is the m-th source of target i; where there are several, what they say is mixed
     as in an ensemble, by `weights`. Forbidden tokens are not among those found.
     """
-    lengths_N = np.array([len(target) for target in targets], dtype=np.int64)
-    begins_N = np.cumsum(lengths_N) - lengths_N
-    token_MK = torch.empty((int(lengths_N.sum()), count), dtype=torch.int32)
-    share_MK = torch.empty(token_MK.shape)
     for batch in _batches(sources, targets, batch_tokens):
         target_BT, _ = padded([targets[i] for i in batch], device)
         real_BT = target_BT != PAD
@@ -66,14 +61,13 @@ def likeliest(
         ]
         tokens, shares = [], []
         for parts in zip(*(torch.split(each_ND, _LOGITS) for each_ND in hidden), strict=True):
-            log_p_NV = _mixed(model, parts, weights).index_fill_(1, forbidden_F, -torch.inf)
-            top = log_p_NV.topk(count, dim=1)
-            tokens.append(top.indices.int())
-            shares.append(top.values.softmax(dim=1).float())
-        places_M = torch.from_numpy(ranges(begins_N[batch], lengths_N[batch]))
-        token_MK[places_M] = torch.cat(tokens).cpu()
-        share_MK[places_M] = torch.cat(shares).cpu()
-    return token_MK, share_MK
+            scores_NV = logits(model, torch.cat(parts))
+            if len(parts) > 1:  # else what is missing is one number a row, the same for all tokens
+                scores_NV = mixed(scores_NV.log_softmax(dim=1), weights)
+            top = scores_NV.index_fill_(1, forbidden_F, -torch.inf).topk(count, dim=1)
+            tokens.append(top.indices)
+            shares.append(top.values.softmax(dim=1))
+        yield batch, torch.cat(tokens), torch.cat(shares)
 
 
 def _batches(
@@ -100,18 +94,6 @@ def _hidden(model: Seq2Seq, sources: Sequence[Sequence[int]], target_BT: Tensor)
     source_BS, lengths_B = padded(sources, target_BT.device)
     memory = model.encode(source_BS, lengths_B)
     return model.decode(memory, model.shifted_embeddings(target_BT))
-
-
-def _mixed(model: Seq2Seq, parts: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
-    """Log-probabilities up to a constant a row: what several sources say, by their weights."""
-    exact = torch.promote_types(model.output_weight.dtype, torch.float32)
-    if len(parts) == 1:
-        return model.logits(parts[0]).to(exact)
-    logs = [
-        weight * model.logits(hidden).to(exact).log_softmax(dim=1)
-        for hidden, weight in zip(parts, weights, strict=True)
-    ]
-    return torch.stack(logs).sum(dim=0)
 
 
 def _token_nll(model: Seq2Seq, hidden_ND: Tensor, target_N: Tensor) -> Tensor:

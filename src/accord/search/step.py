@@ -179,10 +179,10 @@ def _read(model: Seq2Seq, rules: Rules, memory: Memory, beam: Beam) -> tuple[Ten
     if len(rules.weights) > 1:
         input_RD = input_RD.repeat(len(rules.weights), 1)
     hidden_RD, state = model.step(memory, beam.state, input_RD)
-    return _mixed(torch.log_softmax(_logits(model, hidden_RD), dim=1), rules.weights), state
+    return mixed(torch.log_softmax(logits(model, hidden_RD), dim=1), rules.weights), state
 
 
-def _mixed(log_p_NV: Tensor, weights: Sequence[float]) -> Tensor:
+def mixed(log_p_NV: Tensor, weights: Sequence[float]) -> Tensor:
     """The weighted mean of what the sources say, as it is: its exponentials sum to less than 1.
 
     So a translation's log P is the same mean over its log P given each source: a product of
@@ -197,7 +197,7 @@ def _mixed(log_p_NV: Tensor, weights: Sequence[float]) -> Tensor:
     return mean_RV
 
 
-def _logits(model: Seq2Seq, hidden_RD: Tensor) -> Tensor:
+def logits(model: Seq2Seq, hidden_RD: Tensor) -> Tensor:
     """Scores over the vocabulary, at least in fp32: bf16 would make many of them equal."""
     low = compute_dtype(hidden_RD)
     exact = torch.promote_types(low, torch.float32)
