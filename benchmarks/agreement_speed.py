@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from accord.config import AgreementConfig
+from accord.config_objective import AgreementConfig
 from accord.corpus.batches import BatchStream
 from accord.corpus.store import Store
 from accord.graph import Direction, TranslationGraph

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from accord.config import Directory, Experiment, Language, Pair, Section
+from accord.config import Directory, Experiment, Language, Pair
+from accord.config_section import Section
 
 PAGE = Path(__file__).with_name("experiment.md")
 
@@ -28,7 +29,7 @@ _BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
 _HEAD = """\
 # The experiment file
 
-<!-- Made by docs/make_reference.py from src/accord/config.py: change those, then `make docs`. -->
+<!-- Made by docs/make_reference.py from src/accord/config*.py: change those, then `make docs`. -->
 
 One YAML file says what an experiment is made of. Only `languages` and `corpora` are required:
 

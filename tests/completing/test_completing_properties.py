@@ -12,7 +12,7 @@ from accord.completing.making import RoundMaker
 from accord.completing.picks import Picker
 from accord.completing.round import merged
 from accord.completing.triads import Triads
-from accord.config import CompleteFilters
+from accord.config_objective import CompleteFilters
 from accord.corpus.sentences import ParallelCorpus, Sentences
 from accord.errors import AccordError
 from accord.graph import Direction, TranslationGraph

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from accord.completing.teacher import Cancelled, Teacher, Wanted
-from accord.config import CompleteSearch
+from accord.config_objective import CompleteSearch
 from accord.corpus.vocabulary import Vocabulary, train
 from accord.model.gnmt import GNMT
 from accord.search.forced import cross_entropies

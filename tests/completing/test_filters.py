@@ -3,7 +3,7 @@
 import pytest
 
 from accord.completing.filters import Filters, distinct_bigrams, usual_lengths
-from accord.config import CompleteFilters
+from accord.config_objective import CompleteFilters
 from accord.corpus.sentences import ParallelCorpus, Sentences
 from accord.errors import AccordError
 from accord.graph import Direction

@@ -8,7 +8,7 @@ import pytest
 from accord.completing.filters import Filters
 from accord.completing.making import RoundMaker
 from accord.completing.picks import NONE, Picks
-from accord.config import CompleteFilters
+from accord.config_objective import CompleteFilters
 from accord.corpus.sentences import ParallelCorpus, Sentences
 from accord.graph import Direction
 from accord.search.history import Found

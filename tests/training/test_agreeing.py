@@ -9,7 +9,7 @@ import pytest
 import torch
 from toy_training import HARD, Notes, checkpoint, experiment, prepared, weights
 
-from accord.config import AgreementConfig
+from accord.config_objective import AgreementConfig
 from accord.corpus.batches import BatchStream
 from accord.corpus.store import Store
 from accord.errors import AccordError

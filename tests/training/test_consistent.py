@@ -8,7 +8,7 @@ from test_resume import stop_at
 from test_update import ragged_batch, updater
 from toy_training import HARD, arguments, experiment, metrics, prepared, story, torchrun, weights
 
-from accord.config import ConsistencyConfig
+from accord.config_objective import ConsistencyConfig
 from accord.model.tensors import TensorBatch
 from accord.objective.agreement import SUMS
 from accord.objective.consistency import consistent_likelihood

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from accord.config import CompleteFilters
+from accord.config_objective import CompleteFilters
 from accord.corpus.language_id import LanguageGuesser
 from accord.corpus.sentences import ParallelCorpus
 from accord.corpus.vocabulary import Vocabulary

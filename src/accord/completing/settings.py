@@ -1,6 +1,6 @@
 """Settings of the pool that contradict each other."""
 
-from accord.config import CompleteConfig
+from accord.config_objective import CompleteConfig
 from accord.errors import AccordError
 
 

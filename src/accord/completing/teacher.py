@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from accord.completing.likely import LikelyTokens
-from accord.config import CompleteSearch
+from accord.config_objective import CompleteSearch
 from accord.corpus.batches import ranges
 from accord.corpus.vocabulary import EOS, Vocabulary
 from accord.model.protocol import Seq2Seq

@@ -7,7 +7,8 @@ target tokens, both fitted to the rows of that table.
 
 from dataclasses import dataclass
 
-from accord.config import CompleteConfig, Experiment
+from accord.config import Experiment
+from accord.config_objective import CompleteConfig
 from accord.reproducing.plan import Plan, Stage
 from accord.reproducing.study import BURN_IN, Study
 

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accord.config import AgreementConfig, Experiment
+from accord.config import Experiment
+from accord.config_objective import AgreementConfig
 from accord.corpus.batches import Batch, Int16s, Position
 from accord.corpus.store import Store
 from accord.graph import TranslationGraph

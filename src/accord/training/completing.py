@@ -22,7 +22,8 @@ from accord.completing.round import Round
 from accord.completing.settings import check
 from accord.completing.state import PoolState
 from accord.completing.triads import Triads
-from accord.config import CompleteConfig, Experiment
+from accord.config import Experiment
+from accord.config_objective import CompleteConfig
 from accord.corpus.batches import Batch, BatchStream, Position
 from accord.corpus.prefetch import Prefetcher
 from accord.corpus.store import Store

@@ -10,7 +10,8 @@ from torch import Tensor
 from accord.completing.state import PoolState
 from accord.completing.teacher import Teacher
 from accord.completing.triads import Triads
-from accord.config import CompleteConfig, Experiment, ModelSettings
+from accord.config import Experiment, ModelSettings
+from accord.config_objective import CompleteConfig
 from accord.corpus.store import Store
 from accord.errors import AccordError
 from accord.files import expand

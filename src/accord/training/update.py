@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from accord.config import ConsistencyConfig
+from accord.config_objective import ConsistencyConfig
 from accord.model.protocol import Seq2Seq
 from accord.model.tensors import TensorBatch
 from accord.objective.agreement import SUMS, AgreementSettings, agreement

@@ -1,0 +1,18 @@
+"""What all sections of an experiment are made of."""
+
+from typing import Annotated
+
+from pydantic import AllowInfNan, BaseModel, ConfigDict, Strict, StringConstraints
+
+# Strict: YAML's yes and true are no numbers, and nothing here may be endless.
+Whole = Annotated[int, Strict()]
+Real = Annotated[float, Strict(), AllowInfNan(False)]
+FilePath = Annotated[str, StringConstraints(min_length=1)]
+
+
+class Section(BaseModel):
+    """A part of the experiment file: strict, frozen, its field docstrings are the help text."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True
+    )
