@@ -16,15 +16,15 @@ from typing import Any
 
 import torch
 
-from accord.config_objective import AgreementConfig
-from accord.corpus.batches import BatchStream
-from accord.corpus.store import Store
+from accord.config.objectives import AgreementConfig
+from accord.data.batches import BatchStream
+from accord.data.store import Store
 from accord.graph import Direction, TranslationGraph
-from accord.model.gnmt import GNMT
-from accord.model.tensors import TensorBatch, fitting_shape
-from accord.training.agreeing import Agreeing
-from accord.training.micro_batch import MicroBatch
-from accord.training.optimizer import build_optimizer
+from accord.models.gnmt import GNMT
+from accord.models.tensor_batch import TensorBatch, fitting_shape
+from accord.objectives.agreement.objective import Agreeing
+from accord.training.gradients import MicroBatch
+from accord.training.optim import build_optimizer
 from accord.training.update import Updater
 from where import where
 

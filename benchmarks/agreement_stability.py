@@ -116,7 +116,7 @@ def one(name: str, options: argparse.Namespace) -> str:
 
 
 def train_one(name: str, options: argparse.Namespace) -> None:
-    from accord.experiment_file import load
+    from accord.config.load import load
     from accord.training.run import RunDirectory
     from accord.training.trainer import train
 
@@ -140,7 +140,8 @@ def train_one(name: str, options: argparse.Namespace) -> None:
 
 def patched(patch: str) -> None:
     """Make the code do what no setting offers, since nobody should want it."""
-    from accord.objective import agreement, continuous
+    from accord.objectives.agreement import decoding as continuous
+    from accord.objectives.agreement import loss as agreement
 
     if patch == "masks":  # translations go on after their end
         vars(continuous)["EOS"] = -1

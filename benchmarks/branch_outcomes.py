@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accord.errors import AccordError
-from accord.reproducing.outcome import Outcome, read_outcome
-from accord.reproducing.study import Options, Study
+from accord.studies.branches import Options, Study
+from accord.studies.outcome import Outcome, read_outcome
 from accord.training.run import RunDirectory
 from branch_table import evaluations
 

@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from accord.errors import AccordError
-from accord.evaluation.result import Average, Evaluation
+from accord.evaluation.records import Average, Evaluation
 from accord.files import atomic_write, reading_errors
 
 MOST_LINES = 200

@@ -33,12 +33,12 @@ from typing import Any
 
 import numpy as np
 
-from accord.corpus.vocabulary import EOS
+from accord.data.vocabulary import EOS
 from accord.graph import Direction
+from accord.inference.results import SearchSettings
+from accord.inference.text import Engine
 from accord.machine import cores
-from accord.scoring import bleu
-from accord.search.decoding import Engine
-from accord.search.result import SearchSettings
+from accord.metrics.bleu import bleu
 from where import where
 
 ENGINES = {"PyTorch": "torch", "ONNX fp32": "onnx", "ONNX int8": "onnx-int8"}
@@ -80,8 +80,8 @@ def prepare_random(options: argparse.Namespace, folder: Path) -> dict[str, int]:
     import torch
     from safetensors.torch import save_file
 
-    from accord.exporting.run import graphs
-    from accord.model.gnmt import GNMT
+    from accord.export.run import graphs
+    from accord.models.gnmt import GNMT
 
     torch.manual_seed(1)
     model = GNMT(VOCABULARY, UNITS).eval()
@@ -101,7 +101,7 @@ def prepare_random(options: argparse.Namespace, folder: Path) -> dict[str, int]:
 
 def prepare_run(options: argparse.Namespace, folder: Path) -> dict[str, int]:
     """Both exports of a run, and its test sentences."""
-    from accord.exporting.run import export_run
+    from accord.export.run import export_run
     from accord.training.run import RunDirectory, find_checkpoint
 
     run = RunDirectory(options.run)
@@ -175,7 +175,7 @@ def peak_memory() -> int:
 def measured_rows(
     folder: Path, kind: str, threads: int, settings: SearchSettings, alone: int
 ) -> Result:
-    from accord.search.rows import batches
+    from accord.inference.text import batches
 
     rows = json.loads((folder / "rows.json").read_text())
     opened = torch_search if kind == "torch" else onnx_search
@@ -200,10 +200,8 @@ def torch_search(path: Path, threads: int, settings: SearchSettings) -> tuple[En
     import torch
     from safetensors.torch import load_file
 
-    from accord.model.gnmt import GNMT
-    from accord.search.beam import BeamSearch
-    from accord.search.engine import TorchEngine
-    from accord.search.tensors import padded
+    from accord.inference.beam_search import BeamSearch, TorchEngine, padded
+    from accord.models.gnmt import GNMT
 
     torch.set_num_threads(threads)
     model = GNMT(VOCABULARY, UNITS)
@@ -218,9 +216,9 @@ def torch_search(path: Path, threads: int, settings: SearchSettings) -> tuple[En
 
 
 def onnx_search(path: Path, threads: int, settings: SearchSettings) -> tuple[Engine, Search]:
-    from accord.exported.beam import BeamSearch
-    from accord.exported.engine import OnnxEngine
-    from accord.exported.sessions import Sessions
+    from accord.inference.backends.onnx_backend import OnnxEngine
+    from accord.inference.backends.onnx_beam_search import BeamSearch
+    from accord.inference.backends.onnx_sessions import Sessions
 
     files = (path / name for name in ("encoder.onnx", "decoder.onnx"))
     sessions = Sessions(*files, threads=threads)
@@ -231,7 +229,7 @@ def onnx_search(path: Path, threads: int, settings: SearchSettings) -> tuple[Eng
 def measured_lines(
     folder: Path, kind: str, threads: int, settings: SearchSettings, alone: int
 ) -> Result:
-    from accord.translator import Translator
+    from accord.inference.translator import Translator
 
     lines = json.loads((folder / "lines.json").read_text())
     translator = Translator(folder / kind, threads=threads, device="cpu")

@@ -27,13 +27,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from accord.config import Experiment
-from accord.corpus.encoding import BUCKET
-from accord.corpus.matching import Mask, hash_lines, priority
-from accord.corpus.overlap import HashedCorpus, shared_strings
-from accord.corpus.sentences import ParallelCorpus, Sentences
-from accord.corpus.store import IDS, OFFSETS, Store, write_manifest
-from accord.corpus.verification import zero_shot_pairs
+from accord.config.schema import Experiment
+from accord.data.dedup import HashedCorpus, Mask, hash_lines, priority, shared_strings
+from accord.data.encode import BUCKET
+from accord.data.store import IDS, OFFSETS, ParallelCorpus, Sentences, Store, write_manifest
+from accord.data.verify import zero_shot_pairs
 from accord.errors import AccordError
 from accord.files import atomic_write, sha256_of, writing_errors
 

@@ -25,17 +25,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accord.corpus.store import Store
-from accord.corpus.vocabulary import EOS
-from accord.model.gnmt import GNMT
-from accord.model.protocol import Seq2Seq
-from accord.search.beam import BeamSearch
-from accord.search.result import SearchSettings
-from accord.search.rows import source_rows
-from accord.search.tensors import padded
-from accord.trained import TrainedModel
+from accord.data.store import Store
+from accord.data.vocabulary import EOS
+from accord.inference.backends.torch_backend import TrainedModel
+from accord.inference.beam_search import BeamSearch, padded
+from accord.inference.results import SearchSettings
+from accord.inference.text import source_rows
+from accord.inference.translator import Translator
+from accord.models.base import Seq2Seq
+from accord.models.gnmt import GNMT
 from accord.training.run import RunDirectory
-from accord.translator import Translator
 from where import where
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")

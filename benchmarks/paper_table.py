@@ -13,10 +13,10 @@ from pathlib import Path
 
 from accord.errors import AccordError
 from accord.files import atomic_write
-from accord.reproducing import tables
-from accord.reproducing.judging import judge
-from accord.reproducing.page import markdown
-from accord.reproducing.paper import TABLES
+from accord.studies import beside_paper as tables
+from accord.studies.outcome import judge
+from accord.studies.page import markdown
+from accord.studies.paper import TABLES
 from branch_outcomes import AGREE, evaluations_of, outcome_of
 
 

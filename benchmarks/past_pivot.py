@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from accord.errors import AccordError
-from accord.evaluation.evaluated import Evaluated
 from accord.evaluation.folder import evaluation_directory, read
+from accord.evaluation.records import Evaluated
 from accord.evaluation.significance import Comparison, Difference, compare
-from accord.report.systems import direct, in_way
+from accord.report.answer import direct, in_way
 from branch_table import evaluations
 
 

@@ -17,14 +17,14 @@ from statistics import fmean
 import torch
 import yaml
 
-from accord.corpus.prepare import prepare
-from accord.corpus.store import Store
-from accord.corpus.vocabulary import EOS
-from accord.experiment_file import load, run_directory, store_directory
-from accord.training.optimizer import build_optimizer
+from accord.config.load import load, run_directory, store_directory
+from accord.data.prepare import prepare
+from accord.data.store import Store
+from accord.data.vocabulary import EOS
+from accord.inference.translator import Translator
+from accord.training.optim import build_optimizer
 from accord.training.run import RunDirectory
 from accord.training.setup import build_model
-from accord.translator import Translator
 
 LANGUAGES = ("en", "de", "fr")
 _WORDS, _LINES, _TEST = 40_000, 20_000, 200

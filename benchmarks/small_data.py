@@ -13,14 +13,13 @@ from pathlib import Path
 
 from accord.errors import AccordError
 from accord.files import atomic_write
-from accord.report.grid import Grid, grid
+from accord.report.figures import Grid, grid
 from accord.report.numbers import NONE, count
-from accord.reproducing.claims import ROBUST, signed
-from accord.reproducing.figure import draw_sizes, mean_bleu, zero_shot_pairs
-from accord.reproducing.judging import judge_sizes
-from accord.reproducing.outcome import NAMES, Outcome
-from accord.reproducing.page import markdown
-from accord.reproducing.tables import by_size
+from accord.studies.beside_paper import by_size
+from accord.studies.claims import ROBUST, signed
+from accord.studies.outcome import NAMES, Outcome, judge_sizes
+from accord.studies.page import markdown
+from accord.studies.sizes_figure import draw_sizes, mean_bleu, zero_shot_pairs
 from branch_outcomes import evaluations_of, outcome_of
 
 NAME = "small-data"

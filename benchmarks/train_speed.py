@@ -17,14 +17,14 @@ from typing import Any
 
 import torch
 
-from accord.corpus.batches import BatchStream
-from accord.corpus.prefetch import Prefetcher
-from accord.corpus.store import Store
-from accord.model.gnmt import GNMT
-from accord.model.tensors import TensorBatch, fitting_shape
-from accord.objective.linear_cross_entropy import linear_cross_entropy
-from accord.training.micro_batch import MicroBatch
-from accord.training.optimizer import OptimizerKind, build_optimizer
+from accord.data.batches import BatchStream
+from accord.data.prefetch import Prefetcher
+from accord.data.store import Store
+from accord.models.gnmt import GNMT
+from accord.models.tensor_batch import TensorBatch, fitting_shape
+from accord.ops.linear_cross_entropy import linear_cross_entropy
+from accord.training.gradients import MicroBatch
+from accord.training.optim import OptimizerKind, build_optimizer
 from accord.training.update import Updater
 from where import where
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from accord.config import Directory, Experiment, Language, Pair
-from accord.config_section import Section
+from accord.config.schema import Directory, Experiment, Language, Pair
+from accord.config.section import Section
 
 PAGE = Path(__file__).with_name("experiment.md")
 

@@ -11,8 +11,8 @@ import typer
 import yaml
 
 from accord.cli import app
-from accord.config import Cleaning, Experiment, Format
-from accord.experiment_file import load
+from accord.config.load import load
+from accord.config.schema import Cleaning, Experiment, Format
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])

@@ -214,7 +214,7 @@ def test_a_zero_shot_pair_has_no_data_either_way(graph: TranslationGraph) -> Non
 
 def test_import_is_cheap() -> None:
     code = (
-        "import sys, accord.graph, accord.drawing\n"
+        "import sys, accord.graph, accord.graph_drawing\n"
         "print([m for m in ('torch', 'numpy', 'rich', 'pydantic') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

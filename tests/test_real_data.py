@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.corpus.prepare import prepare
-from accord.experiment_file import load
-from conftest import write_experiment
+from accord.config.load import load
+from accord.data.prepare import prepare
+from toy_corpus import write_experiment
 
 MULTI30K = Path(__file__).parents[1] / "../shared/data/multi30k"
 

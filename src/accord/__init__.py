@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from accord.errors import AccordError
-    from accord.search.result import Hypothesis, SearchSettings, Translation
-    from accord.translator import Translator
+    from accord.inference.results import Hypothesis, SearchSettings, Translation
+    from accord.inference.translator import Translator
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -25,10 +25,10 @@ __all__ = [
 
 _HOMES = {
     "AccordError": "accord.errors",
-    "Hypothesis": "accord.search.result",
-    "SearchSettings": "accord.search.result",
-    "Translation": "accord.search.result",
-    "Translator": "accord.translator",
+    "Hypothesis": "accord.inference.results",
+    "SearchSettings": "accord.inference.results",
+    "Translation": "accord.inference.results",
+    "Translator": "accord.inference.translator",
 }
 
 

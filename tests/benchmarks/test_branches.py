@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from accord.config.load import load
 from accord.evaluation.folder import read
-from accord.experiment_file import load
-from benchmarks.scripts import BENCHMARKS, script
-from report.made_runs import make_run
+from made_runs import make_run
+from scripts import BENCHMARKS, script
 
 branches, branch_table, packing = map(script, ("branches", "branch_table", "packing"))
 
@@ -89,18 +89,18 @@ def unpacked(archive, to):
 def test_branches_continue_the_basic_run_of_their_seed(made, tmp_path):
     accord = made("--seeds", "1", "2", "--parallel", "2")
     out = tmp_path / "out"
-    assert accord.trained["burn-in-2"] == {
+    assert accord.inference.backends.torch_backend["burn-in-2"] == {
         "training.steps": 10,
         "objective.agreement": None,
         "training.seed": 2,
     }
-    assert accord.trained["agree-hard-2"] == {
+    assert accord.inference.backends.torch_backend["agree-hard-2"] == {
         "training.steps": 20,
         "objective.agreement": {"weight": 0.3},
         "training.seed": 2,
         "training.init_from": str(out / "burn-in-2"),
     }
-    assert sorted(accord.trained) == [
+    assert sorted(accord.inference.backends.torch_backend) == [
         f"{name}-{seed}" for name in ("agree-hard", "basic", "burn-in") for seed in (1, 2)
     ]
     assert accord.evaluated[0][0].startswith("basic-")  # the others are tested against it
@@ -108,10 +108,14 @@ def test_branches_continue_the_basic_run_of_their_seed(made, tmp_path):
 
 def test_variants_take_the_place_of_seeds(made, tmp_path):
     accord = made(variants=SIZES)
-    assert accord.trained["burn-in-50"]["training.steps"] == 5
-    assert accord.trained["basic-50"]["training.steps"] == 7
-    assert accord.trained["burn-in-100"]["training.steps"] == 10
-    assert {run: s["store"] for run, s in accord.trained.items() if "100" in run} == {
+    assert accord.inference.backends.torch_backend["burn-in-50"]["training.steps"] == 5
+    assert accord.inference.backends.torch_backend["basic-50"]["training.steps"] == 7
+    assert accord.inference.backends.torch_backend["burn-in-100"]["training.steps"] == 10
+    assert {
+        run: s["store"]
+        for run, s in accord.inference.backends.torch_backend.items()
+        if "100" in run
+    } == {
         "burn-in-100": "large",
         "basic-100": "large",
         "agree-hard-100": "large",
@@ -126,8 +130,11 @@ def test_variants_take_the_place_of_seeds(made, tmp_path):
 
 def test_without_a_basic_run_each_branch_begins_afresh(made):
     accord = made("--seeds", "1", basic=None)
-    assert sorted(accord.trained) == ["agree-hard-1", "basic-1"]
-    assert not any("training.init_from" in settings for settings in accord.trained.values())
+    assert sorted(accord.inference.backends.torch_backend) == ["agree-hard-1", "basic-1"]
+    assert not any(
+        "training.init_from" in settings
+        for settings in accord.inference.backends.torch_backend.values()
+    )
 
 
 def test_gains_are_tested_and_stand_in_a_table_an_evaluation(made, tmp_path):

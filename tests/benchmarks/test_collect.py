@@ -6,9 +6,9 @@ from itertools import pairwise
 import pytest
 import yaml
 
-from accord.evaluation.result import Evaluation
-from benchmarks.scripts import script
-from report.made_runs import make_run
+from accord.evaluation.records import Evaluation
+from made_runs import make_run
+from scripts import script
 
 collect = script("collect")
 

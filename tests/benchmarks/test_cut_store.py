@@ -6,15 +6,15 @@ import re
 import numpy as np
 import pytest
 
-from accord.corpus.encoding import BUCKET
-from accord.corpus.prepare import prepare
-from accord.corpus.store import Store
+from accord.config.load import load, store_directory
+from accord.data.encode import BUCKET
+from accord.data.prepare import prepare
+from accord.data.store import Store
 from accord.errors import AccordError
-from accord.experiment_file import load, store_directory
 from accord.training.run import check_store
 from accord.training.trainer import train
-from benchmarks.scripts import script
-from training.toy_training import prepared
+from scripts import script
+from toy_training import prepared
 
 cut_store = script("cut_store")
 

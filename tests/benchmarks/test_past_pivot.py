@@ -2,9 +2,9 @@
 
 import pytest
 
-from accord.search.members import Ensemble
-from benchmarks.scripts import script
-from report.made_runs import make_run
+from accord.inference.ensemble import Ensemble
+from made_runs import make_run
+from scripts import script
 
 past_pivot = script("past_pivot")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks.scripts import script
-from report.made_runs import make_run
+from made_runs import make_run
+from scripts import script
 
 small_data, paper_table = map(script, ("small_data", "paper_table"))
 

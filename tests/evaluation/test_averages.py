@@ -3,10 +3,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from accord.evaluation.averages import averages
-from accord.evaluation.evaluated import Statistics
-from accord.evaluation.metrics import Scored
-from accord.evaluation.result import DirectionScores, Score
+from accord.evaluation.records import DirectionScores, Score, Statistics
+from accord.evaluation.scores import Scored, averages
 
 
 def row(direction, kind, bleu, via=(), off_target=None, entropy=1.0, statistics=None):

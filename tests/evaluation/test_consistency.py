@@ -1,7 +1,6 @@
 import pytest
-from fake_translator import Tools
 
-from accord.evaluation.consistency import (
+from accord.evaluation.consistency_measures import (
     AgreementTask,
     agreement_of,
     agreement_scores,
@@ -9,11 +8,11 @@ from accord.evaluation.consistency import (
     mutual_bleu,
     triples,
 )
-from accord.evaluation.lines import ParallelText
-from accord.evaluation.losses import Loss
-from accord.evaluation.result import DirectionScores, Score
+from accord.evaluation.records import DirectionScores, ParallelText, Score
+from accord.evaluation.translations import Loss
 from accord.graph import Direction
-from accord.scoring import bleu
+from accord.metrics.bleu import bleu
+from fake_translator import Tools
 
 SCORE = Score("BLEU", 0.0, "", "", 0.0, 0.0)
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fake_translator import Tools
 
 from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory, read, write
 from accord.evaluation.matrix import evaluate
-from accord.evaluation.result import Evaluation
-from accord.search.members import Ensemble
+from accord.evaluation.records import Evaluation
+from accord.inference.ensemble import Ensemble
+from fake_translator import Tools
 
 LANGUAGES = ("en", "de", "fr")
 

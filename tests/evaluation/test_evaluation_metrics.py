@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from accord.evaluation.lines import Lines
-from accord.evaluation.metrics import ScoringTask, off_target, score_direction
+from accord.evaluation.records import Lines
+from accord.evaluation.scores import ScoringTask, off_target, score_direction
 from accord.graph import Direction
 
 REFERENCES = (

@@ -10,14 +10,14 @@ import yaml
 from typer.testing import CliRunner
 
 from accord.cli import app
-from accord.corpus.prepare import prepare
+from accord.config.load import load
+from accord.data.prepare import prepare
 from accord.errors import AccordError
+from accord.evaluation.evaluate import evaluate_run
 from accord.evaluation.folder import read
-from accord.evaluation.run import evaluate_run
-from accord.experiment_file import load
-from accord.search.result import SearchSettings
+from accord.inference.results import SearchSettings
+from accord.inference.translator import Translator
 from accord.training.trainer import train
-from accord.translator import Translator
 
 WORDS = {
     "en": "zero one two three four five six seven eight nine".split(),

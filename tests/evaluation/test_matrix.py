@@ -2,13 +2,13 @@ import subprocess
 import sys
 
 import pytest
-from fake_translator import Tools
 
 from accord.errors import AccordError
 from accord.evaluation.matrix import evaluate, evaluation_name
 from accord.graph import Direction, TranslationGraph
-from accord.search.members import Ensemble
-from accord.search.result import SearchSettings
+from accord.inference.ensemble import Ensemble
+from accord.inference.results import SearchSettings
+from fake_translator import Tools
 
 LANGUAGES = ("en", "de", "es", "fr")
 

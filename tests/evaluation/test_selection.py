@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_translator import Tools
 
 from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory, write
@@ -21,7 +20,8 @@ from accord.evaluation.selection import (
     ranks,
     validations,
 )
-from accord.search.result import SearchSettings
+from accord.inference.results import SearchSettings
+from fake_translator import Tools
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "selection.py"
 

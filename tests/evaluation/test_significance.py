@@ -3,14 +3,14 @@ import random
 from dataclasses import replace
 
 import pytest
-from fake_translator import Tools
 
 from accord.errors import AccordError
-from accord.evaluation.evaluated import Evaluated
 from accord.evaluation.matrix import evaluate
-from accord.evaluation.metrics import ScoringTask, score_direction
+from accord.evaluation.records import Evaluated
+from accord.evaluation.scores import ScoringTask, score_direction
 from accord.evaluation.significance import compare
-from accord.search.members import Ensemble
+from accord.inference.ensemble import Ensemble
+from fake_translator import Tools
 
 LANGUAGES = ("en", "de", "fr")
 

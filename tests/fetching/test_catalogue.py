@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.config import pair_languages
+from accord.config.load import load
+from accord.config.schema import pair_languages
 from accord.errors import AccordError
-from accord.experiment_file import load
 from accord.fetching.catalogue import DATASETS, dataset
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.yaml"))

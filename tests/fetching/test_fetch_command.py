@@ -6,7 +6,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-import accord.cli.fetching
+import accord.cli.data
 from accord.cli import app
 from accord.fetching import catalogue
 from file_server import FileServer
@@ -51,7 +51,7 @@ def test_terms_must_be_accepted_where_they_ask_for_it(server, tmp_path):
 
 
 def test_a_person_is_asked(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(accord.cli.fetching, "_at_a_terminal", lambda: True)
+    monkeypatch.setattr(accord.cli.data, "_at_a_terminal", lambda: True)
     fetch("multi30k", "--to", tmp_path, input="n\n", code=1)
     assert server.log == []
     done = fetch("multi30k", "--to", tmp_path, input="y\n")

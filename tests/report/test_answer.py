@@ -1,10 +1,10 @@
 """The verdict at the top of a report: what counts as yes, partly, no and open."""
 
 import pytest
-from made_runs import make_run
 
 from accord.report.answer import judge
 from accord.report.data import build
+from made_runs import make_run
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-from made_runs import LINES, make_run
-
 from accord.report import figures
-from accord.report.accounting import accounts
 from accord.report.data import build
 from accord.report.examples import examples
+from accord.report.figures import accounts
 from accord.report.heatmap import bleu_maps, off_target_maps
+from made_runs import LINES, make_run
 
 
 def test_zero_shot_directions_come_first_and_pivots_only_there(tmp_path):

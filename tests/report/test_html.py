@@ -7,11 +7,11 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from made_runs import make_run
 
 from accord.report.data import build
 from accord.report.html import html, write_html
 from accord.report.markdown import markdown, write_markdown
+from made_runs import make_run
 
 EVIL = '<script>alert("x")</script> <img src=http://evil.example/x onerror=alert(1)> & \'"'
 VOID = {"meta", "br", "img", "link", "input", "path", "circle", "rect"}

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from accord.report.colours import colour, luminance, text_on
-from accord.report.plots import Chart, Series, log_worthwhile, svg, swatch
+from accord.report.charts import Chart, Series, log_worthwhile, svg, swatch
+from accord.report.heatmap import colour, luminance, text_on
 
 
 def drawn(*series, **options):

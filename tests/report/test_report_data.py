@@ -4,12 +4,11 @@ import json
 from dataclasses import replace
 
 import pytest
-from made_runs import make_run, manifest
 
-from accord.corpus.store import sealed
+from accord.data.store import sealed
 from accord.errors import AccordError
-from accord.report.data import build
-from accord.report.history import read_history
+from accord.report.data import build, read_history
+from made_runs import make_run, manifest
 
 
 def test_a_run_that_was_not_evaluated_is_told_so(tmp_path):

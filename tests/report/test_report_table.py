@@ -3,13 +3,13 @@
 import re
 
 import pytest
-from made_runs import make_run
 
+from accord.inference.ensemble import Ensemble
 from accord.report.data import build
 from accord.report.latex import escape, latex
 from accord.report.markdown import markdown
-from accord.report.table import table
-from accord.search.members import Ensemble
+from accord.report.paper_table import table
+from made_runs import make_run
 
 
 @pytest.fixture(scope="module")

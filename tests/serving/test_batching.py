@@ -3,14 +3,13 @@
 import threading
 
 import pytest
-from serving_fakes import FakeTranslator, until
 
-from accord.search.result import SearchSettings
-from accord.serving.batching import Batcher
-from accord.serving.metrics import Meter
-from accord.serving.refusal import Refusal
+from accord.inference.results import SearchSettings
+from accord.serving.batching import Batcher, Job, Route
+from accord.serving.metrics_text import Meter
+from accord.serving.schema import Refusal
 from accord.serving.settings import ServeSettings
-from accord.serving.waiting import Job, Route
+from serving_fakes import FakeTranslator, until
 
 FR = Route("fr", (), 4)
 

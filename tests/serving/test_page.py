@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from page_browser import DIRECT, PIVOT, Open, expect
 from page_stub import ENGLISH, GERMAN, Stub
 

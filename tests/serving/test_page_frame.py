@@ -4,6 +4,7 @@ import re
 from urllib.parse import urlsplit
 
 import pytest
+
 from page_browser import PIVOT, Open, expect
 from page_stub import GERMAN, PAGE, Stub
 

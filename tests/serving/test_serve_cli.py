@@ -9,10 +9,10 @@ import urllib.request
 
 import pytest
 
-from accord.cli.serving import serve
+from accord.cli.publish import serve
 from accord.errors import AccordError
-from accord.serving.opening import open_translator
-from accord.translator import Translator
+from accord.inference.translator import Translator
+from accord.serving.model import open_translator
 from exportable import made_run
 
 pytestmark = pytest.mark.slow
@@ -65,7 +65,7 @@ def test_a_run_is_served_until_ctrl_c(run):
 
 def test_an_exported_model_is_served_without_pytorch(run, tmp_path):
     pytest.importorskip("onnxruntime")
-    from accord.exporting.run import export_run
+    from accord.export.run import export_run
 
     export_run(run, tmp_path / "export", compare=0)
     opened = open_translator(tmp_path / "export")
@@ -74,7 +74,7 @@ def test_an_exported_model_is_served_without_pytorch(run, tmp_path):
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from accord.serving.opening import open_translator\n"
+        "from accord.serving.model import open_translator\n"
         "from accord.serving.app import create_app\n"
         "from accord.serving.settings import ServeSettings\n"
         "create_app(open_translator(Path(sys.argv[1])), ServeSettings())\n"

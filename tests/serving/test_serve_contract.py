@@ -3,14 +3,14 @@
 import json
 
 import pytest
-from serving_fakes import FakeTranslator, Lines, opened, star
 from starlette.testclient import TestClient
 
 from accord.graph import TranslationGraph
 from accord.serving.app import create_app
-from accord.serving.log import Log
-from accord.serving.metrics import Meter
+from accord.serving.metrics_text import Meter
+from accord.serving.observation import Log
 from accord.serving.settings import ServeSettings
+from serving_fakes import FakeTranslator, Lines, opened, star
 
 GERMAN = "Das ist ein ganz gewöhnlicher deutscher Satz."
 

@@ -9,9 +9,9 @@ import time
 
 import pytest
 from libretranslatepy import LibreTranslateAPI
-from serving_fakes import FakeTranslator, Running, ask, exchange, request_bytes, response, until
 
 from accord.serving import server
+from serving_fakes import FakeTranslator, Running, ask, exchange, request_bytes, response, until
 
 ASKED = {"q": "Ein Haus.", "source": "de", "target": "fr"}
 

@@ -9,7 +9,17 @@ import threading
 import time
 
 import pytest
-from serving_fakes import FakeTranslator, Process, Running, ask, exchange, request_bytes, until
+
+from serving_fakes import (
+    FakeTranslator,
+    Process,
+    Running,
+    ask,
+    cannot_open,
+    exchange,
+    request_bytes,
+    until,
+)
 
 pytestmark = pytest.mark.slow
 HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -193,7 +203,7 @@ def _alive(pid):
         return False
 
 
-def test_a_model_that_cannot_be_opened_ends_all_workers_with_the_reason(capfd):
+def test_a_model_thatcannot_open_be_opened_ends_all_workers_with_the_reason(capfd):
     import accord.serving.supervisor as supervisor
     from accord.errors import AccordError
     from accord.serving.server import listening_socket
@@ -201,7 +211,7 @@ def test_a_model_that_cannot_be_opened_ends_all_workers_with_the_reason(capfd):
 
     settings = ServeSettings(port=0, workers=2)
     with listening_socket(settings) as sock:
-        broken = supervisor.Supervisor(settings, _cannot, sock)
+        broken = supervisor.Supervisor(settings, cannot_open, sock)
         with pytest.raises(AccordError, match="there is no model"):
             broken.run()
 
@@ -231,9 +241,3 @@ def test_a_stop_while_workers_start_is_no_failure():
 
 def _never():
     time.sleep(60)
-
-
-def _cannot():
-    from accord.errors import AccordError
-
-    raise AccordError("there is no model")

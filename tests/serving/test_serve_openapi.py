@@ -4,13 +4,13 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis import checks
-from serving_fakes import Lines, opened
 from starlette.testclient import TestClient
 
 from accord.serving.app import create_app
-from accord.serving.log import Log
-from accord.serving.metrics import Meter
+from accord.serving.metrics_text import Meter
+from accord.serving.observation import Log
 from accord.serving.settings import ServeSettings
+from serving_fakes import Lines, opened
 
 APP = create_app(opened(), ServeSettings(batch_delay=0), log=Log(Meter(), Lines()))
 

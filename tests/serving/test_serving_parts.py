@@ -6,19 +6,18 @@ import threading
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from serving_fakes import FakeTranslator, Lines, Words, until
 
 from accord.errors import AccordError
-from accord.search.result import Hypothesis, SearchSettings, Translation
+from accord.inference.results import Hypothesis, SearchSettings, Translation
 from accord.serving.connection import most_connections
-from accord.serving.detection import Detector
-from accord.serving.keys import Keys, read_keys
-from accord.serving.log import Log
-from accord.serving.metrics import SIZE, Meter
-from accord.serving.names import language_name
+from accord.serving.limits import Keys, read_keys
+from accord.serving.metrics_text import SIZE, Meter
+from accord.serving.model import Tracer
+from accord.serving.observation import Log
+from accord.serving.routes import Detector, language_name
 from accord.serving.server import listening_socket
 from accord.serving.settings import ServeSettings
-from accord.serving.tokens import Tracer
+from serving_fakes import FakeTranslator, Lines, Words, until
 
 
 def samples(meter):

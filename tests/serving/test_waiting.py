@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.serving.waiting import Job, Route, Waiting
+from accord.serving.batching import Job, Route, Waiting
 
 FR, ES = Route("fr", (), 4), Route("es", (), 4)
 

@@ -7,6 +7,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
+
+from accord.errors import AccordError
+from accord.training.checkpoint import Checkpoints, average, open_checkpoint
+from accord.training.optim import build_optimizer
+from accord.training.trainer import train
 from toy_training import (
     Fault,
     arguments,
@@ -16,11 +21,6 @@ from toy_training import (
     prepared,
     run_fork,
 )
-
-from accord.errors import AccordError
-from accord.training.checkpoint import Checkpoints, average, open_checkpoint
-from accord.training.optimizer import build_optimizer
-from accord.training.trainer import train
 
 
 @pytest.fixture

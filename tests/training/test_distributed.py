@@ -6,6 +6,11 @@ import time
 
 import pytest
 import torch
+
+from accord.config.load import store_directory
+from accord.data.batches import BatchStream
+from accord.data.store import Store
+from accord.training.trainer import train
 from toy_training import (
     Fault,
     arguments,
@@ -18,11 +23,6 @@ from toy_training import (
     torchrun,
     weights,
 )
-
-from accord.corpus.batches import BatchStream
-from accord.corpus.store import Store
-from accord.experiment_file import store_directory
-from accord.training.trainer import train
 
 pytestmark = pytest.mark.slow
 STEPS = 34

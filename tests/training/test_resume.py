@@ -10,6 +10,9 @@ import time
 
 import pytest
 import torch
+
+from accord.errors import AccordError
+from accord.training.trainer import train
 from toy_training import (
     Fault,
     Notes,
@@ -21,12 +24,9 @@ from toy_training import (
     metrics,
     prepared,
     run_fork,
+    stop_at,
     story,
 )
-
-from accord.errors import AccordError
-from accord.training.trainer import train
-from accord.training.update import Updater
 
 STEPS = 40
 
@@ -42,20 +42,6 @@ def straight(toy, tmp_path_factory):
     run = tmp_path_factory.mktemp("straight")
     train(experiment(toy, run))
     return story(run, STEPS)
-
-
-def stop_at(monkeypatch, step, number=signal.SIGTERM):
-    """A signal arrives in the middle of an update."""
-    plain, left = Updater.update, step
-
-    def update(*args):
-        nonlocal left
-        left -= 1
-        if left == 0:
-            signal.raise_signal(number)
-        return plain(*args)
-
-    monkeypatch.setattr(Updater, "update", update)
 
 
 def test_the_story_has_every_step_once(straight):

@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 import yaml
-from toy_training import checkpoints, experiment, metrics, number, prepared, write_text
 
-from accord.corpus.prepare import prepare
-from accord.corpus.store import Store
+from accord.config.load import load, store_directory
+from accord.data.prepare import prepare
+from accord.data.store import Store
 from accord.errors import AccordError
-from accord.experiment_file import load, store_directory
 from accord.training.run import RunDirectory, check_store
 from accord.training.trainer import train
+from toy_training import checkpoints, experiment, metrics, number, prepared, write_text
 
 
 @pytest.fixture

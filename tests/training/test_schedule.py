@@ -1,6 +1,6 @@
 import pytest
 
-from accord.training.schedule import is_due, learning_rate
+from accord.training.optim import is_due, learning_rate
 
 
 @pytest.mark.parametrize(

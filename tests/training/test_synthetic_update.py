@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from test_update import ragged_batch, updater
 
-from accord.model.tensors import TensorBatch
-from accord.objective.likelihood import composite_likelihood
-from accord.training.micro_batch import MicroBatch, Synthetic
+from accord.models.tensor_batch import TensorBatch
+from accord.objectives.likelihood import composite_likelihood
+from accord.training.gradients import MicroBatch, Synthetic
+from update_cases import ragged_batch, updater
 
 GOLD, MADE = ragged_batch(7, seed=5), ragged_batch(4, seed=6)
 

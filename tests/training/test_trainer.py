@@ -7,13 +7,13 @@ import re
 import numpy as np
 import pytest
 import torch
-from toy_training import Notes, checkpoint, checkpoints, experiment, metrics, prepared, weights
 
 from accord.errors import AccordError
 from accord.training.checkpoint import open_checkpoint
 from accord.training.trainer import train
 from accord.training.update import Updater
 from accord.training.validation import DirectionScores, Scores, Validator
+from toy_training import Notes, checkpoint, checkpoints, experiment, metrics, prepared, weights
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +237,7 @@ def test_a_best_by_another_measure_is_forgotten(toy, tmp_path):
 
 
 def test_without_dev_sentences_training_goes_on_without_validation(toy, tmp_path, monkeypatch):
-    monkeypatch.setattr("accord.corpus.store.HeldOutSets.pair", lambda *_: ([], []))
+    monkeypatch.setattr("accord.data.store.HeldOutSets.pair", lambda *_: ([], []))
     assert train(experiment(toy, tmp_path, training__steps=10)).step == 10
     assert metrics(tmp_path, "validation") == []
     assert checkpoints(tmp_path) == [7, 10]
@@ -287,8 +287,8 @@ def test_speed_is_tokens_counted_over_seconds_measured(toy, tmp_path):
 
 def test_tokens_of_an_epoch_are_those_of_the_store(toy, tmp_path):
     """Every line in both directions, tags and ends of sentence included, none counted twice."""
-    from accord.corpus.store import Store
-    from accord.experiment_file import store_directory
+    from accord.config.load import store_directory
+    from accord.data.store import Store
 
     settings = experiment(toy, tmp_path, training__log_every=1, training__steps=60)
     train(settings)

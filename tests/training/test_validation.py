@@ -6,19 +6,19 @@ import math
 import pytest
 import torch
 import yaml
-from toy_training import checkpoint, experiment, metrics, prepared, weights, write_text
 
-from accord.corpus.prepare import prepare
-from accord.corpus.store import Store
-from accord.corpus.vocabulary import EOS
+from accord.config.load import load, store_directory
+from accord.data.prepare import prepare
+from accord.data.store import Store
+from accord.data.vocabulary import EOS
 from accord.errors import AccordError
-from accord.experiment_file import load, store_directory
-from accord.scoring import bleu
-from accord.search.decoding import Decoder
-from accord.search.engine import TorchEngine
+from accord.inference.beam_search import TorchEngine
+from accord.inference.text import Decoder
+from accord.metrics.bleu import bleu
 from accord.training.setup import build_model
 from accord.training.trainer import train
 from accord.training.validation import Scores, Validator, cross_entropy
+from toy_training import checkpoint, experiment, metrics, prepared, weights, write_text
 
 CPU = torch.device("cpu")
 

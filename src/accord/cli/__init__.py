@@ -12,17 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from accord import __version__
-from accord.cli import (
-    data,
-    exporting,
-    fetching,
-    reporting,
-    reproducing,
-    serving,
-    tour,
-    training,
-    translation,
-)
+from accord.cli import data, publish, study, tour, train, translate
 from accord.errors import AccordError
 
 app = typer.Typer(
@@ -115,15 +105,15 @@ for _command in (
     data.config,
     data.graph,
     data.builtin,
-    fetching.fetch,
+    data.fetch,
     data.prepare,
-    training.train,
-    training.average,
-    translation.translate,
-    translation.evaluate,
-    reporting.report,
-    reproducing.reproduce,
-    exporting.export,
-    serving.serve,
+    train.train,
+    train.average,
+    translate.translate,
+    translate.evaluate,
+    study.report,
+    study.reproduce,
+    publish.export,
+    publish.serve,
 ):
     app.command()(_command)

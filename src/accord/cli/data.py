@@ -1,12 +1,16 @@
 """Commands about data: config, graph, prepare, builtin."""
 
 import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from accord.cli.options import ExperimentFile, Overrides, Quiet
+
+if TYPE_CHECKING:
+    from accord.fetching.catalogue import Dataset
 
 
 def config(
@@ -19,8 +23,8 @@ def config(
     ] = False,
 ) -> None:
     """Check an experiment file and print it with every key in force, or print the schema."""
-    from accord.config import Experiment
-    from accord.experiment_file import dump, load
+    from accord.config.load import dump, load
+    from accord.config.schema import Experiment
 
     if schema:
         typer.echo(json.dumps(Experiment.model_json_schema(mode="validation"), indent=2))
@@ -41,8 +45,8 @@ def graph(
     """Draw the translation graph: what is supervised or zero-shot, which pivots connect it."""
     from rich.console import Console
 
-    from accord import drawing
-    from accord.experiment_file import load
+    from accord import graph_drawing as drawing
+    from accord.config.load import load
     from accord.files import atomic_write, check_writable
 
     if svg is not None:
@@ -76,11 +80,11 @@ def prepare(
     """Turn text files into a clean, disjoint, tokenised store, and account for every line."""
     from rich.console import Console
 
-    from accord.corpus.prepare import prepare as run
-    from accord.corpus.statistics import statistics, tables
-    from accord.experiment_file import load
+    from accord.config.load import load
+    from accord.data.prepare import prepare as run
+    from accord.data.statistics import statistics, tables
     from accord.files import atomic_write, check_writable
-    from accord.terminal import shown_progress
+    from accord.progress import shown_progress
 
     if json_file is not None and str(json_file) != "-":
         check_writable(json_file)
@@ -120,8 +124,8 @@ def builtin(
     ] = False,
 ) -> None:
     """Write the built-in corpus: numbers, dates, times, money and measures in nine languages."""
-    from accord.corpus import builtin as made
-    from accord.corpus.builtin_phrases import KINDS
+    from accord.data import builtin as made
+    from accord.data.builtin_phrases import KINDS
     from accord.graph import Direction
 
     wanted = [Direction.parse(pair.strip()) for pair in pairs.split(",")]
@@ -138,3 +142,69 @@ def builtin(
     )
     paths = made.write(corpus, directory, force=force)
     typer.echo(f"{directory}: {len(paths)} files, {lines:,} lines a corpus", err=True)
+
+
+# --- The command fetch.
+
+
+def fetch(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="DATASET", help="Which one; without it, all are listed."),
+    ] = None,
+    to: Annotated[Path, typer.Option(help="Where its folder goes.")] = Path("data"),
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="Take archives or files from here instead."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="The licence is read and accepted.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fetch a corpus of the paper: europarl, un, iwslt17 or multi30k. Run again, it goes on.
+
+    Files are compared with published checksums. Where nobody has published one, the first download
+    is recorded in fetched.json and later ones are compared with it.
+    """
+    from accord.fetching.catalogue import DATASETS, dataset
+    from accord.fetching.fetch import fetch as run
+    from accord.fetching.fetch import missing
+    from accord.progress import shown_progress
+
+    if name is None:
+        for item in DATASETS.values():
+            typer.echo(f"{item.name:<10} {item.title}\n{'':<10} {item.size}; {item.homepage}")
+        return
+    wanted = dataset(name)
+    if missing(wanted, to):
+        _agree(wanted, to, yes)
+    with shown_progress(quiet) as progress:
+        result = run(wanted, to, source=source, progress=progress)
+    if result.unconfirmed:
+        names = ", ".join(result.unconfirmed)
+        typer.echo(f"no checksum is published for {names}; recorded in fetched.json", err=True)
+    count = len(result.new)
+    state = f"{count} file{'s' * (count != 1)} fetched" if count else "up to date, nothing to do"
+    typer.echo(f"{result.directory}: {state}", err=True)
+
+
+def _agree(wanted: "Dataset", to: Path, yes: bool) -> None:
+    """Say what is coming and under which terms; where these ask for it, wait for a yes."""
+    from accord.errors import AccordError
+
+    typer.echo(
+        f"{wanted.title}\n  licence: {wanted.licence}\n  home: {wanted.homepage}\n"
+        f"  size: {wanted.size}\n  goes to: {to / wanted.name}",
+        err=True,
+    )
+    if not wanted.ask or yes:
+        return
+    if not _at_a_terminal():
+        raise AccordError(
+            "these terms must be accepted first", where=wanted.name, fix="add --yes if you do"
+        )
+    if not typer.confirm("Do you accept these terms?", err=True):
+        raise typer.Exit(1)
+
+
+def _at_a_terminal() -> bool:
+    return sys.stdin.isatty()

@@ -7,9 +7,9 @@ import typer
 
 from accord.cli.data import builtin, graph, prepare
 from accord.cli.options import Quiet
-from accord.cli.reporting import report
-from accord.cli.training import train
-from accord.cli.translation import evaluate
+from accord.cli.study import report
+from accord.cli.train import train
+from accord.cli.translate import evaluate
 
 
 def demo(
@@ -22,7 +22,7 @@ def demo(
 
     It takes about five minutes on one CPU core. Run again, it goes on where it stopped.
     """
-    from accord.recipes import recipe
+    from accord.config.load import recipe
 
     basic, agree = recipe("demo"), recipe("demo-agree")
     first, last = (4, 6) if quick else (500, 800)

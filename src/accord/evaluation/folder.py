@@ -22,9 +22,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from accord.errors import AccordError
-from accord.evaluation.evaluated import Evaluated, Statistics
-from accord.evaluation.lines import Lines
-from accord.evaluation.result import Evaluation
+from accord.evaluation.records import Evaluated, Evaluation, Lines, Statistics
 from accord.files import atomic_write, sync_directory, writing_errors
 from accord.graph import Direction
 

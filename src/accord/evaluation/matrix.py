@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import accord
-from accord.corpus.language_id import MIN_WORDS
-from accord.corpus.store import HeldOutSets
-from accord.corpus.workers import run_all
+from accord.data.language_id import MIN_WORDS
+from accord.data.store import HeldOutSets
+from accord.data.workers import run_all
 from accord.errors import AccordError
-from accord.evaluation.averages import averages
-from accord.evaluation.consistency import (
+from accord.evaluation.consistency_measures import (
     AgreementTask,
     Triple,
     agreement_of,
@@ -21,23 +20,30 @@ from accord.evaluation.consistency import (
     mutual_bleu,
     triples,
 )
-from accord.evaluation.evaluated import Evaluated
-from accord.evaluation.lines import Lines, ParallelText, find_sets
-from accord.evaluation.losses import Given, Loss, losses
-from accord.evaluation.metrics import Scored, ScoringTask, identifiable, score_direction
-from accord.evaluation.result import FORMAT, Agreement, Evaluation, Origin
-from accord.evaluation.searcher import Chain, Searcher
+from accord.evaluation.records import (
+    FORMAT,
+    Agreement,
+    Evaluated,
+    Evaluation,
+    Lines,
+    Origin,
+    ParallelText,
+    find_sets,
+)
+from accord.evaluation.scores import Scored, ScoringTask, averages, identifiable, score_direction
+from accord.evaluation.translations import Chain, Given, Loss, Searcher, losses
 from accord.graph import Direction, TranslationGraph
+from accord.inference.ensemble import Ensemble
+from accord.inference.results import SearchSettings
 from accord.machine import cores
+from accord.metrics.bleu import bleu_metric
 from accord.progress import Progress, Silent
-from accord.scoring import bleu_metric
-from accord.search.members import Ensemble
-from accord.search.result import SearchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from accord.translator import Translator
+    from accord.inference.translator import Translator
+
 
 # Starting processes takes a second or two; counting n-grams of fewer sentences takes less.
 _WORTH_PROCESSES = 10_000

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from accord.errors import AccordError
 from accord.evaluation.matrix import evaluation_name
-from accord.evaluation.result import Evaluation
-from accord.search.result import SearchSettings
+from accord.evaluation.records import Evaluation
+from accord.inference.results import SearchSettings
 
 # Higher is better for each of them.
 AGREEMENT = "agreement"

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from accord.errors import AccordError
-from accord.evaluation.averages import groups
-from accord.evaluation.bootstrap import (
+from accord.evaluation.records import Evaluated, Lines, Origin, Statistics
+from accord.evaluation.scores import groups
+from accord.metrics.bleu import Counts
+from accord.metrics.bootstrap import (
     SAMPLES,
     SEED,
     Values,
@@ -24,10 +26,6 @@ from accord.evaluation.bootstrap import (
     chrf_of,
     resampled,
 )
-from accord.evaluation.evaluated import Evaluated, Statistics
-from accord.evaluation.lines import Lines
-from accord.evaluation.result import Origin
-from accord.scoring import Counts
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from accord.evaluation.result import Average, DirectionScores, Evaluation
+from accord.evaluation.records import Average, DirectionScores, Evaluation
 from accord.evaluation.significance import Comparison
 
 if TYPE_CHECKING:

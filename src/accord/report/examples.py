@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accord.evaluation.bootstrap import chrf_of
-from accord.evaluation.lines import Lines
+from accord.evaluation.records import Lines
+from accord.metrics.bootstrap import chrf_of
+from accord.report.answer import System
 from accord.report.data import Report
-from accord.report.systems import System
 
 # About so many in all, so that a page with many languages stays small.
 _ALL = 160

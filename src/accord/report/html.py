@@ -9,20 +9,19 @@ import jinja2
 from markupsafe import Markup
 
 import accord
-from accord import drawing
-from accord.experiment_file import dump
+from accord import graph_drawing as drawing
+from accord.config.load import dump
 from accord.files import atomic_write
 from accord.report import figures
-from accord.report.accounting import accounts
 from accord.report.answer import QUESTION
-from accord.report.curves import consistency_chart, learning_curves
+from accord.report.charts import Chart, consistency_chart, learning_curves, svg, swatch
 from accord.report.data import Report
 from accord.report.examples import examples
+from accord.report.figures import accounts
 from accord.report.heatmap import bleu_maps, off_target_maps
 from accord.report.latex import latex
 from accord.report.numbers import count, percent, score, span
-from accord.report.plots import Chart, svg, swatch
-from accord.report.table import NAMES, table
+from accord.report.paper_table import NAMES, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,7 @@ import re
 
 from accord.report.data import Report
 from accord.report.numbers import NONE, score
-from accord.report.table import MARKS, NAMES, Cell, Metric, Row, table
+from accord.report.paper_table import MARKS, NAMES, Cell, Metric, Row, table
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",

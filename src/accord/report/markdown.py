@@ -6,14 +6,13 @@ from pathlib import Path
 
 from accord.files import atomic_write
 from accord.report import figures
-from accord.report.accounting import accounts
 from accord.report.answer import QUESTION
 from accord.report.data import Report
 from accord.report.examples import DirectionExamples, examples
-from accord.report.grid import Grid
+from accord.report.figures import Grid, accounts
 from accord.report.heatmap import HeatCell, HeatMap, bleu_maps, off_target_maps
 from accord.report.numbers import NONE, score
-from accord.report.table import MARKS, NAMES, Cell, Table, table
+from accord.report.paper_table import MARKS, NAMES, Cell, Table, table
 
 _EXAMPLES = 3
 _SPECIAL = re.compile(r"([\\`*_\[\]#|~])")

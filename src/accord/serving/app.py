@@ -1,9 +1,12 @@
 """The HTTP interface: LibreTranslate's addresses, and a few of our own."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
+from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -11,31 +14,76 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 import accord
-from accord.serving.answers import (
+from accord.serving.limits import Gate, Keys, client_gone, read_body
+from accord.serving.metrics_text import Meter
+from accord.serving.model import Opened
+from accord.serving.observation import Guarded, Log, Observed, note, refused
+from accord.serving.routes import language_name
+from accord.serving.schema import (
+    Asked,
     Default,
     Detected,
+    DetectRequest,
     FrontendSettings,
     Graph,
     Health,
     Language,
     Name,
     Problem,
+    Refusal,
     TranslateAnswer,
+    TranslateRequest,
     Way,
+    body_schema,
+    parsed,
 )
-from accord.serving.bodies import client_gone, read_body
-from accord.serving.gate import Gate
-from accord.serving.keys import Keys
-from accord.serving.log import Log
-from accord.serving.metrics import Meter
-from accord.serving.names import language_name
-from accord.serving.observation import Guarded, Observed, note, refused
-from accord.serving.opening import Opened
-from accord.serving.pages import page_files
-from accord.serving.refusal import Refusal
-from accord.serving.requests import Asked, DetectRequest, TranslateRequest, body_schema, parsed
 from accord.serving.service import Service
 from accord.serving.settings import ServeSettings
+
+# --- The page: its files are read once, and each is served at one fixed address.
+
+
+_KINDS = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "ico": "image/x-icon",
+    "txt": "text/plain; charset=utf-8",
+    "webmanifest": "application/manifest+json",
+}
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """A file of the page."""
+
+    address: str
+    kind: str
+    content: bytes
+    tag: str
+
+    def answer(self, request: Request) -> Response:
+        """The file, or word that the browser's copy is still good; it is to ask each time."""
+        headers = {"Cache-Control": "no-cache", "ETag": self.tag}
+        if self.tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(self.content, media_type=self.kind, headers=headers)
+
+
+def page_files() -> list[PageFile]:
+    """All files of the page that comes with the package; index.html is at /."""
+    found = []
+    for file in sorted(files("accord.serving").joinpath("page").iterdir(), key=lambda x: x.name):
+        kind = _KINDS.get(file.name.rpartition(".")[2])
+        if kind is not None and file.is_file():
+            content = file.read_bytes()
+            address = "/" if file.name == "index.html" else f"/{file.name}"
+            tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+            found.append(PageFile(address, kind, content, tag))
+    return found
+
 
 _REASONS = {
     400: "Something in the request is wrong.",

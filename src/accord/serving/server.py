@@ -15,10 +15,10 @@ import uvicorn
 from accord.errors import AccordError
 from accord.serving.app import create_app
 from accord.serving.connection import ACCEPTED_AT_ONCE, connection_class, most_connections
-from accord.serving.gate import Gate
-from accord.serving.log import Log, LogHandler
-from accord.serving.metrics import Meter
-from accord.serving.opening import Opened
+from accord.serving.limits import Gate
+from accord.serving.metrics_text import Meter
+from accord.serving.model import Opened
+from accord.serving.observation import Log, LogHandler
 from accord.serving.settings import ServeSettings
 
 Open = Callable[[], Opened]

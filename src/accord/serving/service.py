@@ -4,20 +4,15 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-from accord.search.result import SearchSettings, Translation
-from accord.serving.answers import Detected, Sentence, TranslateAnswer
-from accord.serving.batching import Batcher
-from accord.serving.bodies import GONE
-from accord.serving.detection import Detector
-from accord.serving.metrics import Meter
-from accord.serving.opening import AnyTranslator
-from accord.serving.plan import Plan, PlannedText, Planner
-from accord.serving.refusal import Refusal
-from accord.serving.requests import TranslateRequest
+from accord.inference.results import SearchSettings, Translation
+from accord.serving.batching import Batcher, Job, Route
+from accord.serving.limits import GONE
+from accord.serving.metrics_text import Meter
+from accord.serving.model import AnyTranslator, Tracer
+from accord.serving.routes import Detector, Plan, PlannedText, Planner
+from accord.serving.schema import Detected, Refusal, Sentence, TranslateAnswer, TranslateRequest
 from accord.serving.sentences import join
 from accord.serving.settings import ServeSettings
-from accord.serving.tokens import Tracer
-from accord.serving.waiting import Job, Route
 
 Gone = Callable[[], Awaitable[None]]
 """Ends when the client has closed the connection."""

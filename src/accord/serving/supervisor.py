@@ -13,8 +13,8 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, cast
 
 from accord.errors import AccordError
-from accord.serving.log import Log
-from accord.serving.metrics import SIZE, Meter
+from accord.serving.metrics_text import SIZE, Meter
+from accord.serving.observation import Log
 from accord.serving.server import Open, serve
 from accord.serving.settings import ServeSettings
 

@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
-from accord.corpus.store import sealed
+from accord.data.store import sealed
 from accord.errors import AccordError
 from accord.files import atomic_write, sha256_of, sync_directory, writing_errors
 

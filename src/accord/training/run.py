@@ -22,11 +22,11 @@ import torch
 import yaml
 
 import accord
-from accord.config import DATA_KEYS, Experiment
-from accord.corpus.store import HeldOutSets, Store, read_manifest
-from accord.corpus.vocabulary import Vocabulary
+from accord.config.load import dump, load
+from accord.config.schema import DATA_KEYS, Experiment
+from accord.data.store import HeldOutSets, Store, read_manifest
+from accord.data.vocabulary import Vocabulary
 from accord.errors import AccordError
-from accord.experiment_file import dump, load
 from accord.files import atomic_write
 from accord.machine import commit
 from accord.training.checkpoint import Checkpoint, Checkpoints, open_checkpoint

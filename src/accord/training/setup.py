@@ -1,20 +1,22 @@
 """What a process needs before its first update: threads, the model, and where the run stands."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
-from accord.completing.state import PoolState
-from accord.config import Experiment
-from accord.corpus.batches import Position
-from accord.corpus.store import Store
+from accord.config.schema import Experiment
+from accord.data.batches import Batch, Position
+from accord.data.store import Store
 from accord.errors import AccordError
 from accord.machine import cores
-from accord.model.gnmt import GNMT
+from accord.models.gnmt import GNMT
+from accord.objectives.distillation.pool import PoolState
+from accord.ops.distributed import World, processes_here
 from accord.progress import Progress
 from accord.training.checkpoint import Checkpoint, Checkpoints, open_checkpoint
-from accord.training.distributed import World, processes_here
-from accord.training.standing import Standing
+from accord.training.train_state import Standing
 
 
 def use_threads(wanted: int | None) -> int:
@@ -134,3 +136,57 @@ def _newest(checkpoints: Checkpoints, world: World, progress: Progress) -> Check
     if found is None and name:
         return open_checkpoint(checkpoints.directory / name)
     return found
+
+
+# --- Does the largest batch fit? Found out before training, not in the middle of the night.
+
+
+def parts_that_fit(
+    try_batch: Callable[[Batch, tuple[int, int]], object],
+    shapes: Sequence[tuple[int, int]],
+    vocabulary_size: int,
+    parts: int,
+) -> int:
+    """Into how many parts an update must be split so that its largest batches fit into memory.
+
+    Tried are the batch with the most tokens and the one with the longest rows; an attempt computes
+    losses and gradients in full.
+    """
+    largest = {max(shapes, key=lambda shape: shape[0] * shape[1]), shapes[-1]}
+    most = max(rows for rows, _ in largest)
+    while True:
+        try:
+            for rows, length in sorted(largest, reverse=True):
+                shape = (-(-rows // parts), length)
+                try_batch(synthetic_batch(*shape, vocabulary_size), shape)
+            return parts
+        except torch.OutOfMemoryError:
+            pass  # tensors of the attempt live as long as the error does
+        if parts >= most:
+            raise AccordError(
+                "not even a single row of the longest batch fits into memory",
+                where="training.batch_tokens",
+                fix="lower cleaning.max_subwords or model.units, or use a larger device",
+            )
+        torch.cuda.empty_cache()
+        parts = min(2 * parts, most)
+
+
+def synthetic_batch(rows: int, length: int, vocabulary_size: int) -> Batch:
+    """A full batch of this shape; its tokens mean nothing."""
+    generator = np.random.default_rng(0)
+    tokens = generator.integers(vocabulary_size // 2, vocabulary_size, (rows, length))
+    lengths = np.full(rows, length)
+    none = np.zeros(rows, dtype=np.int16)
+    return Batch(
+        tokens.astype(np.int32),
+        lengths,
+        tokens.astype(np.int32),
+        lengths,
+        none,
+        none,
+        none,
+        lengths,
+        update_rows=rows,
+        update_target_tokens=rows * length,
+    )

@@ -6,39 +6,88 @@ a run that was never interrupted, bit for bit on a CPU.
 """
 
 import json
+import signal
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
-from accord.completing.teacher import Cancelled
-from accord.config import Experiment
-from accord.corpus.batches import Batch, BatchStream, Position
-from accord.corpus.prefetch import Prefetcher
-from accord.corpus.store import Store
+from accord.config.load import run_directory, store_directory
+from accord.config.schema import Experiment
+from accord.data.batches import Batch, BatchStream, Position
+from accord.data.prefetch import Prefetcher
+from accord.data.store import Store
 from accord.errors import AccordError
-from accord.experiment_file import run_directory, store_directory
 from accord.files import atomic_write, exclusive, expand
-from accord.model.recording import set_seed
-from accord.model.tensors import TensorBatch, fitting_shape
-from accord.objective.agreement import degenerate
-from accord.objective.auxiliary import NONE
+from accord.models.tensor_batch import TensorBatch, fitting_shape
+from accord.objectives.agreement.inputs import NONE
+from accord.objectives.agreement.loss import degenerate
+from accord.objectives.agreement.objective import agreeing_of
+from accord.objectives.distillation.objective import Completing
+from accord.objectives.distillation.teacher import Cancelled
+from accord.ops.cuda_graphs import set_seed
+from accord.ops.distributed import World, joined_world
 from accord.progress import Progress, Silent
-from accord.training.agreeing import agreeing_of
 from accord.training.checkpoint import Checkpoints
-from accord.training.completing import Completing
-from accord.training.distributed import World, joined_world
-from accord.training.memory import parts_that_fit
-from accord.training.metrics import MetricsLog, Window, clock, progress_line
-from accord.training.micro_batch import MicroBatch
-from accord.training.optimizer import build_optimizer, set_learning_rate
+from accord.training.gradients import MicroBatch
+from accord.training.logging import MetricsLog, Window, clock, progress_line
+from accord.training.optim import build_optimizer, learning_rate, set_learning_rate
 from accord.training.run import RunDirectory, check_store
-from accord.training.schedule import learning_rate
-from accord.training.setup import build_model, hardware, identity, resume, use_threads
-from accord.training.stopping import End, StopSignals
+from accord.training.setup import (
+    build_model,
+    hardware,
+    identity,
+    parts_that_fit,
+    resume,
+    use_threads,
+)
 from accord.training.update import Updater
 from accord.training.validation import Scores, Validator
+
+# --- When training ends, and who says so.
+
+
+@dataclass(frozen=True)
+class End:
+    """Why training ends here; a run that was only told to stop is not finished."""
+
+    reason: str
+    finished: bool = True
+
+
+class StopSignals:
+    """Ctrl-C and SIGTERM ask training to end after the current step; a second one ends it at once.
+
+    As a context manager it listens; before and after, signals do what they did.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self.received = False
+        self._progress = progress
+        self._before: dict[int, Callable[..., Any] | int | None] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._stop)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number in self._before:
+            self._restore(number)
+
+    def _restore(self, number: int) -> None:
+        signal.signal(number, self._before[number])
+
+    def _stop(self, number: int, _: object) -> None:
+        self.received = True
+        self._restore(number)
+        with suppress(RuntimeError):  # the signal came in the middle of another message
+            self._progress.note("stopping after this step; once more stops at once, unsaved")
+
 
 _ASK_EVERY = 8  # steps between two questions to the other processes whether to stop
 _TOLD = End("told to stop", finished=False)

@@ -7,18 +7,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from accord.config_objective import ConsistencyConfig
-from accord.model.protocol import Seq2Seq
-from accord.model.tensors import TensorBatch
-from accord.objective.agreement import SUMS, AgreementSettings, agreement
-from accord.objective.agreement_inputs import AgreementInputs
-from accord.objective.consistency import consistent_likelihood
-from accord.objective.likelihood import composite_likelihood
-from accord.objective.linear_cross_entropy import Likely
+from accord.config.objectives import ConsistencyConfig
+from accord.models.base import Seq2Seq
+from accord.models.tensor_batch import TensorBatch
+from accord.objectives.agreement.inputs import AgreementInputs
+from accord.objectives.agreement.loss import SUMS, AgreementSettings, agreement
+from accord.objectives.consistency import consistent_likelihood
+from accord.objectives.likelihood import composite_likelihood
+from accord.ops.linear_cross_entropy import Likely
 from accord.training.adafactor import Adafactor
-from accord.training.gradients import FlatGradients
-from accord.training.graphs import GraphedLosses, graphed
-from accord.training.micro_batch import MicroBatch, Synthetic
+from accord.training.gradients import FlatGradients, GraphedLosses, MicroBatch, Synthetic, graphed
 
 # What is added up over target tokens; those of agreement (`SUMS`) follow.
 LOSSES = ("loss", "nll", "consistency_loss", "consistency_tokens")

@@ -1,0 +1,169 @@
+"""The command that makes a model ready for use without PyTorch: export."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from accord.cli.options import (
+    Beam,
+    CheckpointName,
+    Device,
+    ModelPath,
+    PrecisionName,
+    Quiet,
+    RunPath,
+    Threads,
+)
+from accord.errors import AccordError
+
+if TYPE_CHECKING:
+    from accord.inference.backends.manifest import Check
+
+
+def export(
+    run: RunPath,
+    to: Annotated[str, typer.Option("--to", help="Format: onnx.")] = "onnx",
+    output: Annotated[
+        Path | None, typer.Option("--output", help="Directory; else RUN/onnx or RUN/onnx-int8.")
+    ] = None,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Weights in 8 bits: a quarter of the size, faster.")
+    ] = False,
+    check: Annotated[
+        int, typer.Option("--check", min=1, help="Test sentences to compare both models on.")
+    ] = 200,
+    no_check: Annotated[bool, typer.Option("--no-check", help="Compare nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier export.")] = False,
+    checkpoint: CheckpointName = "best",
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write the model as one directory that translates without PyTorch, and compare the two."""
+    if to != "onnx":
+        raise AccordError(f"there is no export to {to!r}", where="--to", fix="use onnx")
+    from accord.export.run import export_run
+    from accord.progress import shown_progress
+
+    with shown_progress(quiet) as progress:
+        found = export_run(
+            run,
+            output,
+            checkpoint=checkpoint,
+            precision="int8" if int8 else "fp32",
+            compare=0 if no_check else check,
+            force=force,
+            threads=threads,
+            progress=progress,
+        )
+    if found.check:
+        typer.echo(_comparison(found.check))
+    elif not no_check:
+        typer.echo("the run has neither test nor dev sentences: nothing was compared", err=True)
+    typer.echo(f"{found.directory}: {found.bytes / 1e6:,.1f} MB written", err=True)
+
+
+def _comparison(check: "Check") -> str:
+    """What was lost, kind by kind."""
+    lines = [
+        f"{check.sentences:,} {check.split} sentences, of which {check.same:,} are translated as "
+        "by PyTorch, letter by letter"
+    ]
+    lines += [
+        f"BLEU, {kind} ({scores.directions} directions): {scores.pytorch:.2f} in PyTorch, "
+        f"{scores.exported:.2f} exported, {scores.change:+.2f}"
+        for kind, scores in check.bleu.items()
+    ]
+    return "\n".join(lines)
+
+
+# --- The command that serves a model over HTTP: serve.
+
+
+def serve(
+    run: ModelPath,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: all.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0: any free port.")] = 5000,
+    workers: Annotated[int, typer.Option(min=1, help="Processes; each holds the model.")] = 1,
+    api_key_file: Annotated[
+        Path | None, typer.Option(help="Who may translate: one key a line. Else everybody.")
+    ] = None,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="Web pages that may use the API; may be repeated."),
+    ] = None,
+    max_characters: Annotated[int, typer.Option(help="Characters in a request.")] = 5000,
+    max_sentences: Annotated[int, typer.Option(help="Sentences in a request.")] = 256,
+    max_body: Annotated[int, typer.Option(help="Bytes in a request.")] = 262_144,
+    timeout: Annotated[float, typer.Option(help="Seconds a translation may take.")] = 30.0,
+    read_timeout: Annotated[float, typer.Option(help="Seconds to send a request.")] = 10.0,
+    queue: Annotated[int, typer.Option(help="Sentences that may wait.")] = 1024,
+    batch_delay: Annotated[
+        float, typer.Option(help="Milliseconds to wait for sentences to translate together.")
+    ] = 5.0,
+    batch_size: Annotated[int, typer.Option(help="Sentences translated together.")] = 32,
+    log_texts: Annotated[
+        bool, typer.Option("--log-texts", help="Texts in the log as well; else only their length.")
+    ] = False,
+    checkpoint: CheckpointName = "best",
+    beam: Beam = 4,
+    device: Device = None,
+    threads: Threads = None,
+    precision: PrecisionName = "auto",
+) -> None:
+    """Serve a model over HTTP: a page, and the API of LibreTranslate.
+
+    Prints its address when it is ready. Ctrl-C finishes what was begun; twice ends at once.
+    """
+    # Read when the OpenMP library is loaded: waiting threads are to sleep, not to spin.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from functools import partial
+
+    from accord.machine import cores
+    from accord.serving.limits import read_keys
+    from accord.serving.model import open_translator
+    from accord.serving.settings import ServeSettings
+
+    settings = ServeSettings(
+        host=host,
+        port=port,
+        workers=workers,
+        max_characters=max_characters,
+        max_sentences=max_sentences,
+        max_body=max_body,
+        timeout=timeout,
+        read_timeout=read_timeout,
+        queue=queue,
+        batch_delay=batch_delay,
+        batch_size=batch_size,
+        beam=beam,
+        api_keys=read_keys(api_key_file) if api_key_file else (),
+        cors=tuple(cors or ()),
+        log_texts=log_texts,
+    )
+    if workers > 1 and threads is None:
+        threads = max(1, cores() // workers)
+    open_model = partial(
+        open_translator,
+        run,
+        checkpoint=checkpoint,
+        device=device,
+        threads=threads,
+        precision=precision,
+    )
+    try:
+        from accord.serving.server import address, listening_socket
+        from accord.serving.server import serve as serve_here
+        from accord.serving.supervisor import Supervisor
+    except ModuleNotFoundError as error:
+        raise AccordError(
+            f"serving needs the package {error.name}", fix="pip install 'accord[serve]'"
+        ) from None
+    with listening_socket(settings) as sock:
+        # Flushed at once: whoever started the server may wait for this line.
+        ready = partial(print, f"listening on {address(sock)}", flush=True)
+        if workers > 1:
+            Supervisor(settings, open_model, sock).run(ready)
+        else:
+            serve_here(settings, open_model, sock, ready=ready)

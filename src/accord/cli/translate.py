@@ -1,0 +1,203 @@
+"""Commands that use a trained model: translate, evaluate."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from accord.cli.options import (
+    BatchTokens,
+    Beam,
+    CheckpointName,
+    Device,
+    EnsembleMembers,
+    LengthPenalty,
+    ModelPath,
+    NoRepeat,
+    PivotNbest,
+    PrecisionName,
+    Quiet,
+    RunPath,
+    Threads,
+    VocabularyChoice,
+)
+
+
+def translate(
+    run: ModelPath,
+    to: Annotated[str, typer.Option("--to", help="Language to translate into.")],
+    source: Annotated[
+        str | None, typer.Option("--from", help="Language of the text; needed for --via auto only.")
+    ] = None,
+    via: Annotated[
+        str | None,
+        typer.Option(help="Pivot language(s), separated by commas, or auto: the graph's path."),
+    ] = None,
+    ensemble: EnsembleMembers = None,
+    input_file: Annotated[
+        Path | None, typer.Option("--input", help="Text, one sentence a line; else stdin.")
+    ] = None,
+    output_file: Annotated[
+        Path | None, typer.Option("--output", help="Where to write; else stdout.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON lines: scores, tokens, alignment, language.")
+    ] = False,
+    nbest: Annotated[int, typer.Option(min=1, help="Translations a sentence, with --json.")] = 1,
+    checkpoint: CheckpointName = "best",
+    beam: Beam = 4,
+    length_penalty: LengthPenalty = 0.6,
+    vocabulary: VocabularyChoice = "all",
+    no_repeat_ngram: NoRepeat = 0,
+    pivot_nbest: PivotNbest = 1,
+    batch_tokens: BatchTokens = 16_384,
+    device: Device = None,
+    threads: Threads = None,
+    precision: PrecisionName = "auto",
+) -> None:
+    """Translate text line by line: one line in, one line out, in order."""
+    from contextlib import ExitStack
+
+    from accord.files import atomic_write
+    from accord.inference.ensemble import Ensemble
+    from accord.inference.results import SearchSettings
+    from accord.inference.translator import Translator
+
+    members = Ensemble.parse(ensemble) if ensemble is not None else None
+    settings = SearchSettings(
+        beam=beam,
+        length_penalty=length_penalty,
+        nbest=nbest,
+        vocabulary=vocabulary,  # type: ignore[arg-type]  # checked by SearchSettings
+        no_repeat_ngram=no_repeat_ngram,
+        pivot_nbest=pivot_nbest,
+        batch_tokens=batch_tokens,
+    )
+    translator = Translator(
+        run,
+        checkpoint=checkpoint,
+        device=device,
+        threads=threads,
+        precision=precision,  # type: ignore[arg-type]  # checked by Translator
+    )
+    with ExitStack() as stack:
+        lines = stack.enter_context(_lines(input_file))
+        out = stack.enter_context(atomic_write(output_file)) if output_file else sys.stdout
+        describe = _describer(translator) if as_json else None
+        found = translator.stream(
+            (line.rstrip("\n") for line in lines),
+            to,
+            source=source,
+            via=via if via in (None, "auto") else via.split(","),
+            ensemble=members,
+            settings=settings,
+            # A person at a terminal wants each answer at once; a file wants large batches.
+            at_once=1 if input_file is None and sys.stdin.isatty() else 2048,
+        )
+        for number, item in enumerate(found, start=1):
+            for warning in item.warnings:
+                typer.echo(f"accord: line {number}: {warning}", err=True)
+            print(describe(item) if describe else item.text, file=out, flush=out is sys.stdout)
+
+
+def _lines(path: Path | None) -> Any:
+    from contextlib import nullcontext
+
+    from accord.errors import AccordError
+
+    if path is None:
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")  # type: ignore[union-attr]
+        return nullcontext(sys.stdin)
+    try:
+        return path.open(encoding="utf-8", errors="replace", newline="\n")
+    except OSError as error:
+        raise AccordError(
+            f"cannot be read: {error.strerror}", where=str(path), fix="check the path"
+        ) from None
+
+
+def _describer(translator: Any) -> Any:
+    """A function from a translation to its JSON line, with the language it seems to be in."""
+    from dataclasses import asdict
+
+    from accord.data.language_id import LanguageGuesser
+
+    guesser = LanguageGuesser(translator.languages)
+
+    def describe(item: Any) -> str:
+        facts = asdict(item) | {"text": item.text, "language": guesser.guess(item.text)}
+        return json.dumps(facts, ensure_ascii=False)
+
+    return describe
+
+
+def evaluate(
+    run: RunPath,
+    split: Annotated[str, typer.Option(help="test or dev.")] = "test",
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Paired tests against a run evaluated the same way."),
+    ] = None,
+    pivot: Annotated[
+        bool, typer.Option(help="Zero-shot directions through their pivot as well.")
+    ] = True,
+    ensemble: EnsembleMembers = None,
+    agreement: Annotated[
+        bool, typer.Option(help="How far translations into a third language agree.")
+    ] = True,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only the first so many sentences of each set.")
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
+    checkpoint: CheckpointName = "best",
+    beam: Beam = 4,
+    length_penalty: LengthPenalty = 0.6,
+    vocabulary: VocabularyChoice = "all",
+    no_repeat_ngram: NoRepeat = 0,
+    pivot_nbest: PivotNbest = 1,
+    batch_tokens: BatchTokens = 16_384,
+    device: Device = None,
+    threads: Threads = None,
+    precision: PrecisionName = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Translate the test set in all directions and score it, direct and through pivots."""
+    from rich.console import Console
+
+    from accord.evaluation.evaluate import evaluate_run
+    from accord.evaluation.tables import tables
+    from accord.inference.ensemble import Ensemble
+    from accord.inference.results import SearchSettings
+    from accord.progress import shown_progress
+
+    settings = SearchSettings(
+        beam=beam,
+        length_penalty=length_penalty,
+        vocabulary=vocabulary,  # type: ignore[arg-type]  # checked by SearchSettings
+        no_repeat_ngram=no_repeat_ngram,
+        pivot_nbest=pivot_nbest,
+        batch_tokens=batch_tokens,
+    )
+    with shown_progress(quiet) as progress:
+        found = evaluate_run(
+            run,
+            checkpoint=checkpoint,
+            split=split,
+            settings=settings,
+            pivot=pivot,
+            ensemble=Ensemble.parse(ensemble) if ensemble is not None else None,
+            agreement=agreement,
+            limit=limit,
+            against=against,
+            device=device,
+            threads=threads,
+            precision=precision,  # type: ignore[arg-type]  # checked by Translator
+            progress=progress,
+        )
+    if json_output:
+        typer.echo(json.dumps(found.evaluation.as_dict(), ensure_ascii=False))
+    else:
+        Console().print(tables(found.evaluation, found.comparison))
+    typer.echo(f"{found.directory}: figures and translations written", err=True)

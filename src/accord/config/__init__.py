@@ -1,0 +1,1 @@
+"""The experiment file: its keys (`schema`, `objectives`), reading it (`load`), rules (`checks`)."""

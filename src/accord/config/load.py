@@ -1,0 +1,407 @@
+"""Reading an experiment file: every complaint names file, line, key, value and what is allowed."""
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from accord.config.schema import Experiment, HeldOut, Source, pair_languages
+from accord.errors import AccordError
+from accord.files import expand, names_in
+
+Location = tuple[str | int, ...]
+
+
+class _Document:
+    """YAML text with the line of every key, and the overrides given on the command line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.overrides: dict[Location, str] = {}
+        try:
+            text = path.read_text(encoding="utf-8")
+            self.root = yaml.compose(text, yaml.SafeLoader)
+            self.data = yaml.safe_load(text)
+        except FileNotFoundError:
+            near = difflib.get_close_matches(path.name, names_in(path.parent), n=1)
+            hint = f"did you mean {path.with_name(near[0])}?" if near else "check the path"
+            raise AccordError(
+                "there is no such experiment file", where=str(path), fix=hint
+            ) from None
+        except OSError as error:
+            raise AccordError(
+                f"cannot be read: {error.strerror or error}",
+                where=str(path),
+                fix="name a file that you may read",
+            ) from None
+        # ValueError: bytes that are no UTF-8, and dates and numbers that are none.
+        except (ValueError, RecursionError, yaml.YAMLError) as error:
+            raise AccordError(
+                f"not a readable YAML file: {error}", where=str(path), fix="mend the file"
+            ) from None
+        self._refuse_repeated_keys(self.root, set())
+        if not isinstance(self.data, dict):
+            raise AccordError(
+                "an experiment file is a mapping of keys to values",
+                where=str(path),
+                fix="start from one of recipes/*.yaml; `accord config --schema` lists the keys",
+            )
+
+    def _refuse_repeated_keys(self, node: yaml.Node | None, visited: set[yaml.Node | None]) -> None:
+        # YAML lets the last of two equal keys win without a word.
+        if node in visited:  # by way of an alias, which may even lead in a circle
+            return
+        visited.add(node)
+        if isinstance(node, yaml.MappingNode):
+            seen: dict[str, int] = {}
+            for key, value in node.value:
+                line = key.start_mark.line + 1
+                if key.value in seen:
+                    raise AccordError(
+                        f"key {key.value!r} was given before, in line {seen[key.value]}",
+                        where=f"{self.path}, line {line}",
+                        fix="keep one of the two",
+                    )
+                seen[key.value] = line
+                self._refuse_repeated_keys(value, visited)
+        elif isinstance(node, yaml.SequenceNode):
+            for item in node.value:
+                self._refuse_repeated_keys(item, visited)
+
+    def override(self, assignment: str) -> None:
+        """Apply one `a.b=c`; the value is read as YAML, list items are numbered from 0."""
+        key, equals, text = assignment.partition("=")
+        if not equals or not key:
+            raise AccordError(f"not of the form key=value: {assignment!r}", where="--set")
+        # `isdecimal` alone says yes to the digits of every script, `isdigit` even to exponents.
+        parts: list[str | int] = [
+            int(p) if p.isascii() and p.isdecimal() else p for p in key.split(".")
+        ]
+        try:
+            value = yaml.safe_load(text)
+        except (ValueError, RecursionError, yaml.YAMLError) as error:
+            raise AccordError(
+                f"the value is not YAML: {error}", where=f"--set {assignment}"
+            ) from None
+        place: Any = self.data
+        for part, following in pairwise(parts):
+            place = self._enter(place, part, following, assignment)
+        self._enter(place, parts[-1], None, assignment)
+        place[parts[-1]] = value
+        self.overrides[tuple(parts)] = assignment
+
+    @staticmethod
+    def _enter(place: Any, part: str | int, following: object, assignment: str) -> Any:
+        if isinstance(place, list) and isinstance(part, int) and part < len(place):
+            if following is not None and isinstance(place[part], str):
+                place[part] = {"path": place[part]}
+            return place[part]
+        if isinstance(place, dict) and isinstance(part, str):
+            inside = place.get(part)
+            if following is not None and (inside is None or isinstance(inside, str)):
+                # A shorthand such as `overlap: disjoint` makes room for its written-out form.
+                inside = place[part] = {} if inside is None else _written_out(part, inside)
+            return inside
+        raise AccordError(
+            f"there is no place {part!r} to set", where=f"--set {assignment}", fix="check the key"
+        )
+
+    def where(self, location: Location) -> str:
+        """File and line of a key, or the override that set it."""
+        for length in range(len(location), 0, -1):
+            if location[:length] in self.overrides:
+                return f"--set {self.overrides[location[:length]]}"
+        node, line = self.root, 1
+        for part in location:
+            found = _child(node, part)
+            if found is None:
+                continue
+            node, line = found
+        return f"{self.path}, line {line}"
+
+
+def _written_out(key: str, text: str) -> dict[str, str]:
+    return {{"overlap": "mode", "optimizer": "kind"}.get(key, "path"): text}
+
+
+def _child(node: yaml.Node | None, part: str | int) -> tuple[yaml.Node, int] | None:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == str(part):
+                return value, key.start_mark.line + 1
+    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        item = node.value[part]
+        return item, item.start_mark.line + 1
+    return None
+
+
+def load(path: Path, overrides: Sequence[str] = ()) -> Experiment:
+    """The experiment in `path` with `--set` overrides applied, or an error that says it all."""
+    document = _Document(path)
+    document.data.setdefault("name", path.stem)
+    for assignment in overrides:
+        document.override(assignment)
+    try:
+        experiment = Experiment.model_validate(document.data)
+    except ValidationError as error:
+        problems = [_explain(document, detail) for detail in _telling(error.errors())]
+        raise _joined(problems) from None
+    problems = [
+        AccordError(what, where=f"{document.where(loc)}, key {_dotted(loc)}", fix=fix)
+        for loc, what, fix in _contradictions(experiment)
+    ]
+    if problems:
+        raise _joined(problems)
+    return experiment
+
+
+def dump(experiment: Experiment) -> str:
+    """The resolved experiment as YAML: every key with the value in force."""
+    data = experiment.model_dump(mode="json")
+    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100))
+
+
+def store_directory(experiment: Experiment) -> Path:
+    """Where the experiment's prepared data lies."""
+    return Path(expand(experiment.store.replace("{name}", experiment.name)))
+
+
+def run_directory(experiment: Experiment) -> Path:
+    """Where the experiment's model and results lie."""
+    return Path(expand(experiment.run.replace("{name}", experiment.name)))
+
+
+def _joined(problems: list[AccordError]) -> AccordError:
+    if len(problems) == 1:
+        return problems[0]
+    return AccordError(f"{len(problems)} problems\n" + "\n".join(str(p) for p in problems))
+
+
+def _dotted(location: Location) -> str:
+    return ".".join(str(part) for part in location)
+
+
+def _telling(details: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The problems without those that only follow from others.
+
+    A list is too short because one of its items was refused: that is said about the item.
+    """
+    details = list(details)
+    places = [tuple(detail["loc"]) for detail in details]
+
+    def follows(detail: Mapping[str, Any]) -> bool:
+        loc = tuple(detail["loc"])
+        inside = any(len(place) > len(loc) and place[: len(loc)] == loc for place in places)
+        return detail["type"] == "too_short" and inside
+
+    return [detail for detail in details if not follows(detail)]
+
+
+def _explain(document: _Document, detail: Mapping[str, Any]) -> AccordError:
+    location: Location = tuple(detail["loc"])
+    where = f"{document.where(location)}, key {_dotted(location)}"
+    value = detail["input"]
+    if detail["type"] == "extra_forbidden":
+        known = _keys_at(location[:-1])
+        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
+        fix = f"did you mean {near[0]!r}? " if near else ""
+        return AccordError(
+            f"unknown key {location[-1]!r}", where=where, fix=f"{fix}known here: {', '.join(known)}"
+        )
+    if detail["type"] == "missing":
+        return AccordError(
+            f"the key {location[-1]!r} is missing", where=where, fix=_description(location)
+        )
+    shown = value if isinstance(value, str | int | float | bool | None) else type(value).__name__
+    message = detail["msg"].removeprefix("Input ")
+    if isinstance(value, bool) and detail["type"] in ("string_type", "invalid_key"):
+        return AccordError(
+            f"{shown!r} is not allowed: {message}",
+            where=where,
+            fix="YAML reads no, yes, on and off as false and true: put the word in quotes",
+        )
+    return AccordError(f"{shown!r} is not allowed: {message}", where=where, fix=_allowed(location))
+
+
+def _model_at(location: Location) -> type[BaseModel] | None:
+    """The section in which the last part of `location` would be a key."""
+    model: type[BaseModel] | None = Experiment
+    for part in location:
+        if isinstance(part, int):
+            continue
+        field = model.model_fields.get(part) if model else None
+        model = _section_inside(field.annotation) if field else None
+    return model
+
+
+def _section_inside(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for a in get_args(annotation) if (found := _section_inside(a))), None)
+
+
+def _keys_at(location: Location) -> list[str]:
+    model = _model_at(location)
+    return list(model.model_fields) if model else []
+
+
+def _description(location: Location) -> str:
+    names = [part for part in location if isinstance(part, str)]
+    model = _model_at(tuple(names[:-1]))
+    field = model.model_fields.get(names[-1]) if model and names else None
+    return f"{names[-1]}: {field.description}" if field and field.description else "see the docs"
+
+
+def _allowed(location: Location) -> str:
+    return " ".join(_description(location).split())
+
+
+def _contradictions(experiment: Experiment) -> Iterator[tuple[Location, str, str]]:
+    """What no single key shows: undeclared languages, a graph in pieces, and the like."""
+    languages = set(experiment.languages)
+    if len(languages) < len(experiment.languages):
+        yield ("languages",), "a language is listed twice", "list each language once"
+        return
+    unknown = False
+    pairs: dict[frozenset[str], int] = {}
+    for i, corpus in enumerate(experiment.corpora):
+        loc: Location = ("corpora", i, "pair")
+        problem = _bad_pair(corpus.pair, languages)
+        unknown |= problem is not None
+        if problem:
+            yield loc, *problem
+        first = pairs.setdefault(frozenset(corpus.languages), i)
+        if first != i:
+            yield (
+                loc,
+                f"corpus {first + 1} has the pair {corpus.pair} already",
+                "one corpus a pair: list all its files under one `train`",
+            )
+        for source in corpus.train:
+            yield from _bad_source(("corpora", i, "train"), source)
+    if unknown:
+        return
+    graph = experiment.graph
+    if not graph.spans():
+        pieces = "; ".join(" ".join(part) for part in graph.components())
+        yield (
+            ("corpora",),
+            f"the corpora do not connect all languages: {pieces}",
+            "add a corpus between the parts, or take languages out: no training can reach a "
+            "direction between them",
+        )
+    for name, held_out in experiment.held_out.items():
+        yield from _bad_held_out(name, held_out, languages)
+    yield from _bad_overlap(experiment)
+    yield from _bad_validation(experiment)
+
+
+def _bad_validation(experiment: Experiment) -> Iterator[tuple[Location, str, str]]:
+    settings = experiment.training.validation
+    if settings.metric != "agreement":
+        return
+    loc: Location = ("training", "validation", "metric")
+    if not settings.sentences:
+        yield (
+            loc,
+            "agreement cannot choose the model where nothing is translated",
+            "set training.validation.sentences to 100, say",
+        )
+    if settings.directions == "all":
+        yield (
+            loc,
+            "agreement is to choose without zero-shot references, `directions: all` with them",
+            "leave training.validation.directions at supervised; `watch: all` only logs",
+        )
+
+
+def _bad_pair(pair: str, languages: set[str]) -> tuple[str, str] | None:
+    first, second = pair_languages(pair)
+    if first == second:
+        return f"{pair!r} is one language twice", "a pair has two languages"
+    missing = [language for language in (first, second) if language not in languages]
+    if missing:
+        return (
+            f"language {missing[0]!r} of pair {pair!r} is not in `languages`",
+            f"add it there; now: {', '.join(sorted(languages))}",
+        )
+    return None
+
+
+def _bad_source(location: Location, source: Source) -> Iterator[tuple[Location, str, str]]:
+    if source.format == "text" and "{lang}" not in source.path:
+        yield location, f"{source.path!r} has no {{lang}}", "write {lang} where the language stands"
+
+
+def _bad_held_out(
+    name: str, held_out: HeldOut, languages: set[str]
+) -> Iterator[tuple[Location, str, str]]:
+    if held_out.path and held_out.sets:
+        yield (name,), "both `path` and `sets` are given", "give one of them"
+    pairs: dict[frozenset[str], int] = {}
+    for i, item in enumerate(held_out.sets):
+        loc: Location = (name, "sets", i, "pair")
+        problem = _bad_pair(item.pair, languages)
+        if problem:
+            yield loc, *problem
+        first = pairs.setdefault(frozenset(pair_languages(item.pair)), i)
+        if first != i:
+            yield (
+                loc,
+                f"{item.pair} ({item.path}) is set {i + 1}, but set {first + 1} is "
+                f"{held_out.sets[first].pair} ({held_out.sets[first].path}) already",
+                "one set a pair, in either order: join their files or leave one out",
+            )
+
+
+def _bad_overlap(experiment: Experiment) -> Iterator[tuple[Location, str, str]]:
+    overlap, loc = experiment.overlap, ("overlap", "pairs")
+    if overlap.mode == "pairwise" and not overlap.pairs:
+        yield loc, "mode pairwise needs the pairs to split", "for example pairs: [de-fr, de-es]"
+    if overlap.mode != "pairwise" and overlap.pairs:
+        yield loc, f"mode {overlap.mode} takes no pairs", "leave `pairs` out or use mode: pairwise"
+    zero_shot = {frozenset(pair) for pair in experiment.graph.zero_shot_pairs()}
+    for pair in overlap.pairs:
+        problem = _bad_pair(pair, set(experiment.languages))
+        if problem:
+            yield loc, *problem
+        elif frozenset(pair_languages(pair)) not in zero_shot:
+            listed = ", ".join("-".join(p) for p in experiment.graph.zero_shot_pairs())
+            yield loc, f"{pair} is supervised, not zero-shot", f"zero-shot pairs: {listed}"
+        elif not _pivots(experiment, *pair_languages(pair)):
+            yield (
+                loc,
+                f"no corpora of {pair} meet in a pivot language",
+                "take the pair out: it has no common pivot sentences to split",
+            )
+
+
+def _pivots(experiment: Experiment, first: str, second: str) -> set[str]:
+    """The languages that both have a corpus with."""
+    pairs = [set(corpus.languages) for corpus in experiment.corpora]
+    return {
+        pivot
+        for pivot in experiment.languages
+        if {pivot, first} in pairs and {pivot, second} in pairs
+    }
+
+
+# --- Where the experiment files that come with Accord lie.
+
+
+_PACKAGE = Path(__file__).parents[1]
+# Inside the installed package, or beside src/ in a checkout.
+_PLACES = (_PACKAGE / "recipes", _PACKAGE.parents[1] / "recipes")
+
+
+def recipe(name: str) -> Path:
+    """The path of a recipe by its name, for example `demo`."""
+    for place in _PLACES:
+        if (place / f"{name}.yaml").is_file():
+            return place / f"{name}.yaml"
+    known = sorted({path.stem for place in _PLACES for path in place.glob("*.yaml")})
+    raise AccordError(f"there is no recipe {name!r}", fix=f"recipes: {', '.join(known)}")

@@ -1,0 +1,320 @@
+"""Everything an experiment needs, typed and strict; each key is described beside its field."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints
+
+from accord.config.objectives import ObjectiveSettings
+from accord.config.section import FilePath, Real, Section, Whole
+from accord.graph import Direction, TranslationGraph
+
+Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(_[A-Za-z0-9]+)?$")]
+Pair = Annotated[
+    str, StringConstraints(pattern=r"^[a-z]{2,3}(_[A-Za-z0-9]+)?-[a-z]{2,3}(_[A-Za-z0-9]+)?$")
+]
+Directory = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$")]
+Format = Literal["auto", "text", "tsv", "jsonl", "tmx", "iwslt", "sgm"]
+
+
+# What the prepared data follows from; the rest of an experiment may change without a new store.
+DATA_KEYS = frozenset(
+    ("seed", "languages", "corpora", "dev", "test", "overlap", "cleaning", "vocabulary")
+)
+
+
+def pair_languages(pair: str) -> tuple[str, str]:
+    """The two languages of a pair such as `en-de`, in the order written."""
+    first, second = pair.split("-")
+    return first, second
+
+
+class Source(Section):
+    """Files that hold sentences. A plain string in YAML is a source with only a path."""
+
+    path: FilePath
+    """File; {lang} is filled in. Compressed files (.gz .xz .bz2 .zst) are read as they are, and
+    members of archives as archive.tar.gz::member."""
+    format: Format = "auto"
+    """How to read it; auto decides by the name."""
+    columns: dict[Language, Annotated[Whole, Field(ge=0)]] | None = None
+    """For tsv: the column of each language, counted from 0."""
+
+
+def _as_source(value: object) -> object:
+    return {"path": value} if isinstance(value, str) else value
+
+
+def _as_sources(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return [_as_source(item) for item in value]
+    return [_as_source(value)]
+
+
+Sources = Annotated[
+    tuple[Source, ...],
+    BeforeValidator(_as_sources, json_schema_input_type=str | Source | list[str | Source]),
+    Field(min_length=1),
+]
+
+
+class Corpus(Section):
+    """One parallel training corpus; there is one a pair of languages."""
+
+    pair: Pair
+    """The two languages, for example en-de."""
+    train: Sources
+    """Its text: a path, or a list of paths that are read one after the other."""
+    directions: Literal["both", "forward"] = "both"
+    """Train both directions on it, or only the one in which the pair is written."""
+    limit: Annotated[Whole, Field(ge=1)] | None = None
+    """Keep at most so many lines, chosen by the seed; a smaller limit gives a subset."""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The two languages in the order of `pair`."""
+        return pair_languages(self.pair)
+
+    @property
+    def supervised(self) -> tuple[Direction, ...]:
+        """The directions that are trained on this corpus."""
+        first, second = self.languages
+        forward = Direction(first, second)
+        return (forward,) if self.directions == "forward" else (forward, Direction(second, first))
+
+
+class PairSet(Source):
+    """A dev or test set of two languages."""
+
+    pair: Pair
+    """The two languages, for example en-de."""
+
+
+def _as_held_out(value: object) -> object:
+    if isinstance(value, str):
+        return {"path": value}
+    return {"sets": value} if isinstance(value, list | tuple) else value
+
+
+class HeldOut(Section):
+    """Sentences kept out of training. Either `path` (one multi-parallel set, with {lang}) or
+    `sets` (one set a pair; pairs that have none are joined through a pivot language)."""
+
+    path: FilePath | None = None
+    """A multi-parallel set: the same sentences in every language; {lang} is filled in."""
+    format: Format = "auto"
+    """How to read `path`; auto decides by the name."""
+    sets: tuple[PairSet, ...] = ()
+    """Sets of two languages each."""
+
+
+class Overlap(Section):
+    """What to do with pivot sentences that stand in several corpora. A plain string is a mode."""
+
+    mode: Literal["disjoint", "pairwise", "keep"] = "disjoint"
+    """disjoint: each pivot sentence stays in one corpus only. pairwise: the paper's halving, for
+    the pairs listed. keep: leave the overlap in."""
+    pairs: tuple[Pair, ...] = ()
+    """For pairwise: the zero-shot pairs whose common pivot sentences are split in halves."""
+    matching: Literal["exact", "normalised"] = "exact"
+    """Two sentences are the same if equal, or if equal without case, punctuation and spacing."""
+
+
+class Cleaning(Section):
+    """Which lines are mended or dropped before training. Every step is counted."""
+
+    nfc: bool = True
+    """Bring text into Unicode's composed form (NFC)."""
+    control_characters: bool = True
+    """Replace control characters, odd spaces and line separators by one space."""
+    empty: bool = True
+    """Drop pairs with an empty side."""
+    max_characters: Annotated[Whole, Field(ge=1, le=20_000)] = 2000
+    """Drop pairs with a side longer than this, in characters. There is always a limit, since words
+    of more than 65,535 characters break the training of the vocabulary."""
+    max_subwords: Annotated[Whole, Field(ge=1)] | None = 250
+    """Drop pairs with a side longer than this, in subwords."""
+    max_ratio: Annotated[Real, Field(ge=1)] | None = 9.0
+    """Drop pairs whose longer side has more than this many times the characters of the shorter."""
+    identical: bool = True
+    """Drop pairs whose sides are the same text."""
+    duplicates: bool = True
+    """Drop pairs that occurred before in the same corpus."""
+    wrong_language: bool = False
+    """Drop pairs with a side that is in another of the experiment's languages (py3langid)."""
+
+
+class VocabularySettings(Section):
+    """The subword vocabulary that all languages share (sentencepiece BPE with byte fallback)."""
+
+    size: Annotated[Whole, Field(ge=300, le=65536)] = 32000
+    """Number of entries, tags and the 256 byte pieces included."""
+    sample: Annotated[Whole, Field(ge=100)] = 1_000_000
+    """Train it on at most so many sentences."""
+    temperature: Annotated[Real, Field(ge=1)] = 2.0
+    """Share of each language in that sample: 1 is natural, higher is more even."""
+
+
+class ModelSettings(Section):
+    """The translation model: GNMT, stacked LSTMs with attention."""
+
+    preset: Literal["paper", "gnmt3"] = "paper"
+    """paper: 2 bidirectional encoder layers, 4 decoder layers. gnmt3: the authors' release, one
+    bidirectional and 2 further encoder layers, 3 decoder layers."""
+    units: Annotated[Whole, Field(ge=1)] = 512
+    """Width of embeddings and layers."""
+    encoder_layers: Annotated[Whole, Field(ge=1)] | None = None
+    """Number of encoder layers, if not the preset's."""
+    decoder_layers: Annotated[Whole, Field(ge=1)] | None = None
+    """Number of decoder layers, if not the preset's."""
+    dropout: Annotated[Real, Field(ge=0, lt=1)] = 0.2
+    """Share of every layer's inputs that is dropped in training."""
+    input_feeding: bool = True
+    """Feed the attention of the step before into the bottom decoder layer, as the paper does;
+    training is about 15 % faster without."""
+
+
+class OptimizerSettings(Section):
+    """How gradients become steps. A plain string is a kind."""
+
+    kind: Literal["adafactor", "adam"] = "adafactor"
+    """adafactor is the paper's; adam is the practical alternative."""
+    learning_rate: Annotated[Real, Field(gt=0)] | None = None
+    """Highest learning rate; by default 0.01 for adafactor and 0.001 for adam."""
+    schedule: Literal["paper", "inverse-sqrt", "constant"] | None = None
+    """paper: the highest rate for `warmup` steps, then 1/sqrt(step). inverse-sqrt: a straight rise
+    in `warmup` steps, then the same fall. By default paper for adafactor, inverse-sqrt for adam."""
+    warmup: Annotated[Whole, Field(ge=1)] = 10_000
+    """Steps before the rate begins to fall."""
+
+    @property
+    def peak(self) -> float:
+        """The highest learning rate in force."""
+        return self.learning_rate or (0.01 if self.kind == "adafactor" else 0.001)
+
+    @property
+    def shape(self) -> Literal["paper", "inverse-sqrt", "constant"]:
+        """The schedule in force."""
+        return self.schedule or ("paper" if self.kind == "adafactor" else "inverse-sqrt")
+
+
+class ValidationSettings(Section):
+    """Measuring the model on the dev set while it trains."""
+
+    every: Annotated[Whole, Field(ge=1)] = 2000
+    """Steps between two validations."""
+    sentences: Annotated[Whole, Field(ge=0)] = 100
+    """Sentences of each direction that are translated for BLEU; 0 leaves that out."""
+    directions: Literal["supervised", "all"] = "supervised"
+    """Which directions count. With all, references of zero-shot directions choose the model."""
+    watch: Literal["supervised", "all"] = "supervised"
+    """Which directions are measured and logged; those that do not count choose nothing."""
+    metric: Literal["cross_entropy", "bleu", "agreement"] = "cross_entropy"
+    """What the best checkpoint is chosen by: the mean over the directions. agreement: how far
+    zero-shot translations agree with supervised ones, and supervised BLEU; no zero-shot references
+    needed."""
+    patience: Annotated[Whole, Field(ge=1)] | None = None
+    """Stop after so many validations without a new best."""
+
+
+class TrainingSettings(Section):
+    """The course of training."""
+
+    seed: Annotated[Whole, Field(ge=0, lt=2**63)] | None = None
+    """Random choices of training: first weights, order of batches, dropout. By default the
+    experiment's seed; another one repeats training on the same prepared data."""
+    init_from: str | None = None
+    """Start from the newest checkpoint of another run: weights, optimiser, step and place in the
+    data. Branches of one run are so matched in updates."""
+    steps: Annotated[Whole, Field(ge=1)] = 500_000
+    """Updates in all."""
+    minutes: Annotated[Real, Field(gt=0)] | None = None
+    """Stop after this much training time, whatever the step."""
+    batch_tokens: Annotated[Whole, Field(ge=16)] = 4096
+    """Tokens of one update, over all processes: rows times the longest of their sides."""
+    accumulation: Annotated[Whole, Field(ge=1)] = 1
+    """Compute an update in so many parts, if it does not fit into memory at once."""
+    temperature: Annotated[Real, Field(ge=1)] = 1.0
+    """Sampling of corpora: 1 is natural, higher shows small corpora more often."""
+    label_smoothing: Annotated[Real, Field(ge=0, lt=1)] = 0.1
+    """Probability mass that is taken off the reference token and spread over all others."""
+    optimizer: Annotated[
+        OptimizerSettings,
+        BeforeValidator(
+            lambda value: {"kind": value} if isinstance(value, str) else value,
+            json_schema_input_type=Literal["adafactor", "adam"] | OptimizerSettings,
+        ),
+    ] = OptimizerSettings()
+    """How gradients become steps."""
+    clip: Annotated[Real, Field(gt=0)] = 2.0
+    """Longest gradient, as the norm over all parameters."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """auto: bf16 on a GPU, fp32 on a CPU."""
+    threads: Annotated[Whole, Field(ge=1)] | None = None
+    """CPU threads; by default half of the cores, at most 8."""
+    log_every: Annotated[Whole, Field(ge=1)] = 100
+    """Steps between two lines of metrics.jsonl."""
+    save_every: Annotated[Whole, Field(ge=1)] = 1000
+    """Steps between two checkpoints."""
+    keep: Annotated[Whole, Field(ge=1)] = 3
+    """How many of the newest checkpoints are kept, beside the best."""
+    bad_steps: Annotated[Whole, Field(ge=1)] = 20
+    """Give up after so many updates in a row whose gradient is not finite."""
+    validation: ValidationSettings = ValidationSettings()
+    """Measuring the model on the dev set."""
+
+
+class Experiment(Section):
+    """One experiment: languages, corpora, how they become training data, model and training."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[^\W_][\w.+-]*$")]
+    """Names the store and the run; by default the name of the experiment file."""
+    seed: Annotated[Whole, Field(ge=0, lt=2**63)] = 1
+    """Every random choice follows from it, but those of training if that has its own."""
+    languages: Annotated[tuple[Language, ...], Field(min_length=2, max_length=1000)]
+    """All languages to translate between."""
+    corpora: Annotated[tuple[Corpus, ...], Field(min_length=1)]
+    """The parallel corpora; every pair of languages without one is zero-shot."""
+    dev: Annotated[HeldOut, BeforeValidator(_as_held_out, json_schema_input_type=Any)] = HeldOut()
+    """Sentences for validation during training."""
+    test: Annotated[HeldOut, BeforeValidator(_as_held_out, json_schema_input_type=Any)] = HeldOut()
+    """Sentences for evaluation."""
+    overlap: Annotated[
+        Overlap,
+        BeforeValidator(
+            lambda value: {"mode": value} if isinstance(value, str) else value,
+            json_schema_input_type=Literal["disjoint", "pairwise", "keep"] | Overlap,
+        ),
+    ] = Overlap()
+    """Pivot sentences that stand in several corpora."""
+    cleaning: Cleaning = Cleaning()
+    """Which lines are mended or dropped."""
+    vocabulary: VocabularySettings = VocabularySettings()
+    """The shared subword vocabulary."""
+    store: Directory = "stores/{name}"
+    """Directory of the prepared data; {name} is the experiment's name."""
+    model: ModelSettings = ModelSettings()
+    """The translation model."""
+    objective: ObjectiveSettings = ObjectiveSettings()
+    """What is optimised: Basic, or Basic with agreement."""
+    training: TrainingSettings = TrainingSettings()
+    """How it is trained: steps, batches, optimiser, checkpoints, validation."""
+    run: Directory = "runs/{name}"
+    """Directory of the trained model and all that is known about it."""
+
+    @property
+    def training_seed(self) -> int:
+        """What the random choices of training follow from."""
+        return self.seed if self.training.seed is None else self.training.seed
+
+    @property
+    def graph(self) -> TranslationGraph:
+        """Supervised and zero-shot directions that follow from the corpora."""
+        supervised = frozenset(d for corpus in self.corpora for d in corpus.supervised)
+        return TranslationGraph(self.languages, supervised)
+
+    @property
+    def held_out(self) -> Mapping[str, HeldOut]:
+        """The dev and test sets that are given, by name."""
+        sets = {"dev": self.dev, "test": self.test}
+        return {name: value for name, value in sets.items() if value.path or value.sets}

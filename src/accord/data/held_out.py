@@ -1,0 +1,123 @@
+"""Dev and test sets: read as they are, or joined through a pivot language where a pair has none."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from accord.config.schema import Cleaning, HeldOut, PairSet, pair_languages
+from accord.data.cleaning import mend
+from accord.data.formats import read_pair, read_side
+from accord.errors import AccordError
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Sentences that are the same line for line in each of its languages."""
+
+    name: str
+    lines: dict[str, list[str]]
+    origin: str
+    """How it came to be, for the manifest: the path read, or the two sets joined."""
+
+    def __len__(self) -> int:
+        return len(next(iter(self.lines.values())))
+
+
+def read_held_out(
+    settings: HeldOut, languages: Sequence[str], cleaning: Cleaning
+) -> list[EvaluationSet]:
+    """All sets of one split. Text is mended as training text is, but no line is ever dropped."""
+    if settings.path:
+        return [_multi_parallel(settings, languages, cleaning)]
+    given = [_pair_set(item, cleaning) for item in settings.sets]
+    return given + _joined_sets(given, languages)
+
+
+def _kept(text: str | None, cleaning: Cleaning, where: str) -> str:
+    if text is None:
+        raise AccordError("a line of more than 1 MB", where=where, fix="take the line out")
+    return mend(text, cleaning, Counter())
+
+
+def _multi_parallel(
+    settings: HeldOut, languages: Sequence[str], cleaning: Cleaning
+) -> EvaluationSet:
+    path = settings.path or ""
+    lines = {
+        language: [
+            _kept(text, cleaning, path.replace("{lang}", language))
+            for text in read_side(path, language, format=settings.format)
+        ]
+        for language in languages
+    }
+    counts = {language: len(side) for language, side in lines.items()}
+    if len(set(counts.values())) > 1 or not any(counts.values()):
+        listed = ", ".join(f"{language} {count:,}" for language, count in counts.items())
+        raise AccordError(
+            f"a multi-parallel set has the same lines in every language, at least one: {listed}",
+            where=path,
+            fix="mend the files, or list one set a pair under `sets`",
+        )
+    return EvaluationSet("all", lines, path)
+
+
+def _pair_set(item: PairSet, cleaning: Cleaning) -> EvaluationSet:
+    first, second = pair_languages(item.pair)
+    pairs = [
+        (_kept(a, cleaning, item.path), _kept(b, cleaning, item.path))
+        for a, b in read_pair(item.path, (first, second), format=item.format, columns=item.columns)
+    ]
+    if not pairs:
+        raise AccordError("the set is empty", where=item.path, fix="check the file and its format")
+    lines = {first: [a for a, _ in pairs], second: [b for _, b in pairs]}
+    return EvaluationSet(item.pair, lines, item.path)
+
+
+def _joined_sets(given: Sequence[EvaluationSet], languages: Sequence[str]) -> list[EvaluationSet]:
+    """A set for every pair that has none but meets in a pivot language.
+
+    Where several pivots would do, the one that joins the most lines is taken; of equal ones the
+    first in the order of `languages`.
+    """
+    by_pair = {frozenset(item.lines): item for item in given}
+    joined = []
+    for i, first in enumerate(languages):
+        for second in languages[i + 1 :]:
+            if frozenset((first, second)) in by_pair:
+                continue
+            candidates = [
+                join(by_pair[frozenset((pivot, first))], by_pair[frozenset((pivot, second))], pivot)
+                for pivot in languages
+                if frozenset((pivot, first)) in by_pair and frozenset((pivot, second)) in by_pair
+            ]
+            best = max(candidates, key=len, default=None)
+            if best is not None and len(best):
+                joined.append(best)
+    return joined
+
+
+def join(first: EvaluationSet, second: EvaluationSet, pivot: str) -> EvaluationSet:
+    """The lines whose pivot sentence stands in both sets, in the order of the first.
+
+    A sentence that occurs several times is paired occurrence by occurrence.
+    """
+    (source,) = set(first.lines) - {pivot}
+    (target,) = set(second.lines) - {pivot}
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for index, text in enumerate(second.lines[pivot]):
+        places[text].append(index)
+    used: Counter[str] = Counter()
+    rows = []
+    for index, text in enumerate(first.lines[pivot]):
+        nth = used[text]
+        if nth < len(places.get(text, ())):
+            rows.append((index, places[text][nth]))
+            used[text] += 1
+    lines = {
+        source: [first.lines[source][i] for i, _ in rows],
+        target: [second.lines[target][j] for _, j in rows],
+    }
+    origin = (
+        f"joined on {pivot}: {first.name} ({len(first):,}) with {second.name} ({len(second):,})"
+    )
+    return EvaluationSet(f"{source}-{target}", lines, origin)

@@ -1,0 +1,274 @@
+"""The prepared data on disk: token ids, held-out text, vocabulary and the manifest of it all.
+
+A store directory holds `manifest.json` and one data folder that the manifest names:
+
+    manifest.json                 what went in, what every step did, size and SHA-256 of every file
+    stamps.json                   size and time of files whose checksum was seen to be right
+    <fingerprint>/vocabulary.model
+    <fingerprint>/train/en-de.en.ids      uint16, all sentences one after the other
+    <fingerprint>/train/en-de.en.offsets  int64, where each sentence starts, and the end
+    <fingerprint>/dev/all.en.txt          one sentence a line
+
+Replacing the manifest (one atomic rename) is what makes a new store the current one.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from accord.data.vocabulary import Vocabulary
+from accord.errors import AccordError
+from accord.files import atomic_write, reading_errors, sha256_of
+
+# --- Tokenised sentences as they lie on disk: flat token ids and offsets, memory-mapped.
+
+
+Ids = npt.NDArray[np.uint16]
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Sentence i is `ids[offsets[i]:offsets[i + 1]]`: subwords only, no tag, no end of sentence."""
+
+    ids: Ids
+    offsets: Offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> Ids:
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+    def __iter__(self) -> Iterator[Ids]:
+        return (self[index] for index in range(len(self)))
+
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """The number of subwords of every sentence."""
+        return np.diff(self.offsets)
+
+    @staticmethod
+    def of(rows: Sequence[Sequence[int]]) -> "Sentences":
+        """Sentences held in memory, for tests and small sets."""
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        flat = np.fromiter((i for row in rows for i in row), dtype=np.uint16, count=offsets[-1])
+        return Sentences(flat, offsets)
+
+
+@dataclass(frozen=True)
+class ParallelCorpus:
+    """One training corpus: line i of both sides is the same sentence.
+
+    `directions` are the (source, target) languages that are trained on it: normally both.
+    """
+
+    languages: tuple[str, str]
+    sides: tuple[Sentences, Sentences]
+    directions: tuple[tuple[str, str], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.sides[0]) != len(self.sides[1]):
+            raise ValueError(
+                f"the sides of {self.name} have {len(self.sides[0])} and {len(self.sides[1])} lines"
+            )
+
+    def __len__(self) -> int:
+        return len(self.sides[0])
+
+    @property
+    def name(self) -> str:
+        """The pair as it is written everywhere, for example `en-de`."""
+        return "-".join(self.languages)
+
+    def side(self, language: str) -> Sentences:
+        """The sentences of one of the two languages."""
+        return self.sides[self.languages.index(language)]
+
+
+FORMAT = 1
+IDS = np.dtype("<u2")
+OFFSETS = np.dtype("<i8")
+_REBUILD = "run `accord prepare` again; it rebuilds a damaged store"
+
+Stamp = tuple[int, int]
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Size and modification time: what changes when a file is written to."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def read_stamps(directory: Path) -> dict[str, tuple[Stamp, str]]:
+    """Files whose SHA-256 was computed here before, with their stamp at that time."""
+    try:
+        data = json.loads((directory / "stamps.json").read_text(encoding="utf-8"))
+        return {
+            name: ((int(size), int(time)), str(sha)) for name, (size, time, sha) in data.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}  # a cache: without it every checksum is computed anew
+
+
+def checksum(path: Path, known: dict[str, tuple[Stamp, str]]) -> str:
+    """The SHA-256 of a file, from `known` if the file was not written to since."""
+    with reading_errors(path):
+        stamp, name = stamp_of(path), str(path.resolve())
+        if name not in known or known[name][0] != stamp:
+            known[name] = (stamp, sha256_of(path))
+    return known[name][1]
+
+
+def write_stamps(directory: Path, known: dict[str, tuple[Stamp, str]]) -> None:
+    """Remember checksums; a store that cannot be written to is simply checked again each time."""
+    try:
+        with atomic_write(directory / "stamps.json") as file:
+            json.dump({name: (*stamp, sha) for name, (stamp, sha) in known.items()}, file, indent=1)
+    except AccordError:
+        pass
+
+
+@dataclass(frozen=True)
+class HeldOutSet:
+    """One dev or test set: the same lines in each of its languages."""
+
+    name: str
+    languages: tuple[str, ...]
+    directory: Path
+
+    def lines(self, language: str) -> list[str]:
+        """All sentences in one language."""
+        # Not read_text(): a carriage return inside a line is not the end of it.
+        path = self.directory / f"{self.name}.{language}.txt"
+        with reading_errors(path):
+            return path.read_bytes().decode("utf-8").split("\n")[:-1]
+
+
+@dataclass(frozen=True)
+class HeldOutSets:
+    """All dev and test sets, as the manifest lists them, below a directory."""
+
+    entries: dict[str, list[dict[str, Any]]]
+    directory: Path
+
+    def sets(self, split: str) -> list[HeldOutSet]:
+        """The sets of `dev` or `test`."""
+        return [
+            HeldOutSet(entry["name"], tuple(entry["languages"]), self.directory / split)
+            for entry in self.entries.get(split, [])
+        ]
+
+    def pair(self, split: str, source: str, target: str) -> tuple[list[str], list[str]]:
+        """Sentences and their references for one direction; empty where there is no set."""
+        for item in self.sets(split):
+            if source in item.languages and target in item.languages:
+                return item.lines(source), item.lines(target)
+        return [], []
+
+
+class Store:
+    """A store opened for reading: instant whatever its size, everything memory-mapped."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.manifest = read_manifest(directory)
+        self.data = directory / self.manifest["data"]
+        self.languages: tuple[str, ...] = tuple(self.manifest["languages"])
+        with reading_errors(self.data):
+            self._check_files()
+            self.vocabulary = Vocabulary.load(self.data / "vocabulary.model", self.languages)
+            self.corpora = tuple(self._corpus(entry) for entry in self.manifest["corpora"])
+
+    def _check_files(self) -> None:
+        """Find truncated or altered files.
+
+        A file whose size and time are those at which its checksum was last seen to be right is
+        trusted, so that opening costs nothing; any other file is read and compared once.
+        """
+        known = read_stamps(self.directory)
+        before = dict(known)
+        for name, entry in self.manifest["files"].items():
+            path = self.data / name
+            if not path.is_file():
+                raise AccordError("a file of the store is missing", where=str(path), fix=_REBUILD)
+            size = path.stat().st_size
+            if size != entry["bytes"]:
+                raise AccordError(
+                    f"the file has {size:,} bytes and should have {entry['bytes']:,}",
+                    where=str(path),
+                    fix=_REBUILD,
+                )
+            if checksum(path, known) != entry["sha256"]:
+                raise AccordError(
+                    "the file was altered: its checksum is not the manifest's",
+                    where=str(path),
+                    fix=_REBUILD,
+                )
+        if known != before:
+            write_stamps(self.directory, known)
+
+    def _corpus(self, entry: dict[str, Any]) -> ParallelCorpus:
+        first, second = entry["languages"]
+        train = self.data / "train"
+        sides = [
+            Sentences(
+                _mapped(train / f"{entry['pair']}.{language}.ids", IDS),
+                _mapped(train / f"{entry['pair']}.{language}.offsets", OFFSETS),
+            )
+            for language in (first, second)
+        ]
+        directions = tuple((source, target) for source, target in entry["directions"])
+        return ParallelCorpus((first, second), (sides[0], sides[1]), directions)
+
+    @property
+    def held_out(self) -> "HeldOutSets":
+        """The dev and test sentences."""
+        return HeldOutSets(self.manifest["held_out"], self.data)
+
+
+def _mapped(path: Path, kind: "np.dtype[Any]") -> npt.NDArray[Any]:
+    # A side of empty sentences only has no ids, and nothing cannot be mapped.
+    # A plain view: slices of a memmap itself take several times as long.
+    return np.asarray(np.memmap(path, kind, "r")) if path.stat().st_size else np.zeros(0, kind)
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """The manifest of a store, or an error that says how to get one."""
+    path = directory / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise AccordError(
+            "there is no prepared data here", where=str(directory), fix="run `accord prepare` first"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise AccordError(
+            f"the manifest is damaged: {error}", where=str(path), fix=_REBUILD
+        ) from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise AccordError(
+            f"this store has another format than {FORMAT}", where=str(path), fix=_REBUILD
+        )
+    if manifest != sealed(manifest):
+        raise AccordError("the manifest was altered", where=str(path), fix=_REBUILD)
+    return manifest
+
+
+def sealed(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The manifest with a checksum over all of its other entries."""
+    entries = {key: value for key, value in manifest.items() if key != "seal"}
+    text = json.dumps(entries, sort_keys=True)
+    return entries | {"seal": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def write_manifest(directory: Path, manifest: dict[str, Any]) -> None:
+    """Publish the data that the manifest names; what was there before is replaced as a whole."""
+    with atomic_write(directory / "manifest.json") as file:
+        json.dump(sealed(manifest), file, indent=1, ensure_ascii=False)

@@ -1,0 +1,105 @@
+"""Evaluating a run directory: load, translate, score, compare, write."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from accord.data.store import read_manifest
+from accord.errors import AccordError
+from accord.evaluation.folder import evaluation_directory, read, write, write_json
+from accord.evaluation.matrix import evaluate, evaluation_name
+from accord.evaluation.records import Evaluated, Evaluation, Origin
+from accord.evaluation.significance import Comparison, compare
+from accord.inference.backends.torch_backend import Precision, TrainedModel
+from accord.inference.ensemble import Ensemble
+from accord.inference.results import SearchSettings
+from accord.inference.translator import Translator
+from accord.progress import Progress, Silent
+from accord.training.run import RunDirectory, find_checkpoint
+
+
+@dataclass(frozen=True)
+class EvaluatedRun:
+    """The figures, where they and the translations were written, and the paired tests."""
+
+    evaluation: Evaluation
+    directory: Path
+    comparison: Comparison | None
+
+
+def evaluate_run(
+    run: Path,
+    *,
+    checkpoint: str = "best",
+    split: str = "test",
+    settings: SearchSettings = SearchSettings(),  # noqa: B008 (frozen)
+    pivot: bool = True,
+    ensemble: Ensemble | None = None,
+    agreement: bool = True,
+    limit: int | None = None,
+    against: Path | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    precision: Precision = "auto",
+    progress: Progress | None = None,
+) -> EvaluatedRun:
+    """Evaluate all directions of a run and write RUN/evaluation/NAME, replacing an earlier one.
+
+    `against` is another run that was evaluated in the same way before: both are compared by paired
+    tests, written to against-RUN.json beside the figures.
+    """
+    progress = progress or Silent()
+    opened = RunDirectory(run)
+    opened.experiment()  # says so if this is no run directory
+    name = evaluation_name(split, settings, checkpoint, limit)
+    other = _other(against, run, name) if against else None
+    # Found once: a run that is still training may have another best checkpoint a moment later.
+    chosen = find_checkpoint(opened, checkpoint)
+    model = TrainedModel.load(
+        run, checkpoint=chosen.path.name, device=device, threads=threads, precision=precision
+    )
+    origin = Origin(
+        run=run.resolve().name,
+        checkpoint=checkpoint,
+        step=chosen.step,
+        fingerprint=read_manifest(run)["fingerprint"],
+        device=_device_name(model.device),
+        precision="bf16" if model.bf16 else "fp32",
+    )
+    evaluated = evaluate(
+        Translator.of(model),
+        opened.held_out,
+        origin,
+        split=split,
+        settings=settings,
+        pivot=pivot,
+        ensemble=ensemble,
+        agreement=agreement,
+        limit=limit,
+        progress=progress,
+    )
+    directory = evaluation_directory(run, name)
+    write(evaluated, directory)
+    comparison = compare(evaluated, other) if other else None
+    if comparison:
+        write_json(directory / f"against-{comparison.theirs.run}.json", comparison.as_dict())
+    return EvaluatedRun(evaluated.evaluation, directory, comparison)
+
+
+def _other(against: Path, run: Path, name: str) -> Evaluated:
+    """The other system, looked for before any work is done."""
+    if against.resolve() == run.resolve():
+        raise AccordError("a run cannot be compared with itself", where=str(against))
+    directory = evaluation_directory(against, name)
+    if not directory.is_dir():
+        raise AccordError(
+            f"the other run has no evaluation '{name}'",
+            where=str(against),
+            fix=f"evaluate it first, with the same options: accord evaluate {against}",
+        )
+    return read(directory)
+
+
+def _device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)

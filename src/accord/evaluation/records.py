@@ -1,0 +1,306 @@
+"""The figures of an evaluation, as they stand in evaluation.json."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from accord.data.store import HeldOutSets
+from accord.errors import AccordError
+from accord.graph import Direction
+from accord.metrics.bleu import Counts
+
+# --- What is scored: sentences, their translations and references in one direction.
+
+
+@dataclass(frozen=True)
+class ParallelText:
+    """The sentences of one direction and what they should become."""
+
+    name: str
+    sources: tuple[str, ...]
+    references: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """One direction, translated directly, through the languages of `via`, or by an ensemble."""
+
+    direction: Direction
+    kind: str
+    test_set: str
+    sources: tuple[str, ...]
+    hypotheses: tuple[str, ...]
+    references: tuple[str, ...]
+    via: tuple[str, ...] = ()
+    nats: float | None = None
+    """Negative log-likelihood of all references; there is none for a chain of translations."""
+    tokens: int = 0
+    """The subwords it was summed over, ends of sentence included."""
+    ensemble: str = ""
+    """What was searched with together, for example `direct,via:en`."""
+
+    @property
+    def name(self) -> str:
+        """As in file names: `de-fr`, or `de-fr.via-en`."""
+        return row_name(self.direction, self.via, self.ensemble)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the sentences were translated directly and alone."""
+        return not self.via and not self.ensemble
+
+
+def row_name(direction: Direction, via: Sequence[str], ensemble: str = "") -> str:
+    """`de-fr` for a direct translation, `de-fr.via-en` for one through another language.
+
+    That of an ensemble is `de-fr.ensemble-direct-via-en`.
+    """
+    if ensemble:
+        return f"{direction}.ensemble-{ensemble.replace(',', '-').replace(':', '-')}"
+    return f"{direction}.via-{'-'.join(via)}" if via else str(direction)
+
+
+def find_sets(
+    held_out: HeldOutSets, split: str, directions: Sequence[Direction], limit: int | None
+) -> dict[Direction, ParallelText]:
+    """The test set of every direction that has one, or its first `limit` sentences."""
+    names = {
+        (source, target): item.name
+        for item in reversed(held_out.sets(split))  # the first that has both languages counts
+        for source in item.languages
+        for target in item.languages
+    }
+    found = {}
+    for direction in directions:
+        sources, references = held_out.pair(split, *direction)
+        if sources:
+            found[direction] = ParallelText(
+                names[direction], tuple(sources[:limit]), tuple(references[:limit])
+            )
+    return found
+
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Score:
+    """A corpus score with all that sacreBLEU says about it, under sacreBLEU's names."""
+
+    name: str
+    score: float
+    signature: str
+    verbose_score: str
+    confidence_mean: float
+    """Mean over the bootstrap samples."""
+    confidence_var: float
+    """Half the width of the 95 % confidence interval (so named by sacreBLEU)."""
+
+
+@dataclass(frozen=True)
+class DirectionScores:
+    """One direction, translated directly, through other languages (`via`), or by an ensemble."""
+
+    source: str
+    target: str
+    kind: str
+    """`supervised` or `zero-shot`."""
+    via: tuple[str, ...]
+    test_set: str
+    sentences: int
+    bleu: Score
+    bleu_lowercase: Score
+    chrf: Score
+    off_target: float | None
+    """Share of the hypotheses long enough to tell that are in another language than the target."""
+    off_target_checked: int
+    """How many were long enough."""
+    length_ratio: float
+    copy_rate: float
+    repetition_rate: float
+    exact_match: float
+    cross_entropy: float | None
+    """Nats a target subword, ends of sentence included; None for all but direct translations."""
+    cross_entropy_per_sentence: float | None
+    """Nats a sentence: the expected loss of the paper's Definition 1."""
+    ensemble: str = ""
+    """What was searched with together, for example `direct,via:en`."""
+
+    @property
+    def direction(self) -> str:
+        """For example `de-fr`."""
+        return f"{self.source}-{self.target}"
+
+    @property
+    def name(self) -> str:
+        """For example `de-fr`, or `de-fr.via-en`."""
+        return row_name(Direction(self.source, self.target), self.via, self.ensemble)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the sentences were translated directly and alone."""
+        return not self.via and not self.ensemble
+
+
+@dataclass(frozen=True)
+class Average:
+    """Unweighted means over directions; a rate that is unknown for a direction is left out."""
+
+    directions: tuple[str, ...]
+    bleu: float
+    bleu_confidence: float
+    """Half the width of the 95 % interval of this mean, sentences resampled jointly."""
+    bleu_lowercase: float
+    chrf: float
+    chrf_confidence: float
+    off_target: float | None
+    length_ratio: float
+    copy_rate: float
+    repetition_rate: float
+    exact_match: float
+    cross_entropy: float | None
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The two bounds of Definition 1, measured: the largest losses and where they occur."""
+
+    epsilon: float
+    epsilon_direction: str
+    kappa: float
+    kappa_direction: str
+    ratio: float
+    """kappa over epsilon: how much worse the worst direction without data is."""
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """Largest supervised and zero-shot cross-entropies, in nats."""
+
+    per_token: Bounds
+    per_sentence: Bounds
+
+
+@dataclass(frozen=True)
+class AgreementScores:
+    """How far the translations of parallel sentences in two languages into a third agree."""
+
+    languages: tuple[str, str]
+    target: str
+    kind: str
+    """`supervised` if there is data for both directions, else `zero-shot`."""
+    sentences: int
+    bleu: float
+    """Mean of BLEU either way round."""
+    cross_entropy: float
+    """Nats a subword of each side's translation given the other side, mean of both ways."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Agreement without references, and its means over the rows of each kind."""
+
+    rows: tuple[AgreementScores, ...]
+    bleu: dict[str, float]
+    cross_entropy: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What was evaluated."""
+
+    run: str
+    """The name of the run directory."""
+    checkpoint: str
+    """As it was asked for: best, last, average or step-00001000."""
+    step: int
+    fingerprint: str
+    """Of the data that the run was trained on."""
+    device: str
+    precision: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Everything measured in one go."""
+
+    format: int
+    name: str
+    accord: str
+    date: str
+    origin: Origin
+    split: str
+    limit: int | None
+    search: dict[str, Any]
+    languages: tuple[str, ...]
+    min_words: int
+    """Hypotheses with fewer words are not asked for their language."""
+    directions: tuple[DirectionScores, ...]
+    via_pivot: tuple[DirectionScores, ...]
+    missing: tuple[str, ...]
+    """Directions without a test set."""
+    notes: tuple[str, ...]
+    averages: dict[str, Average]
+    consistency: Consistency | None
+    """None unless there are both supervised and zero-shot directions."""
+    agreement: Agreement | None
+    seconds: float
+    seconds_searching: float
+    by_ensemble: tuple[DirectionScores, ...] = ()
+    """Zero-shot directions once more, each sentence searched with together with its pivots."""
+
+    @property
+    def rows(self) -> tuple[DirectionScores, ...]:
+        """All translations that were scored: direct ones, those through pivots, ensembles."""
+        return (*self.directions, *self.via_pivot, *self.by_ensemble)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def load(path: Path) -> "Evaluation":
+        """Read evaluation.json, or the one in a directory."""
+        file = path / "evaluation.json" if path.is_dir() else path
+        try:
+            found = TypeAdapter(Evaluation).validate_json(file.read_bytes())
+        except FileNotFoundError:
+            raise AccordError(
+                "there is no evaluation here", where=str(path), fix="run `accord evaluate` first"
+            ) from None
+        except (OSError, ValidationError) as error:
+            raise AccordError(
+                f"the evaluation cannot be read: {error}",
+                where=str(file),
+                fix="run `accord evaluate` again; it writes the file anew",
+            ) from None
+        return found
+
+
+# --- An evaluation with all that it was computed from.
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What BLEU (cased) and chrF count in each sentence of a direction: [sentences, columns].
+
+    They are kept because counting is slow and all else, resampling included, is quick.
+    """
+
+    bleu: Counts
+    chrf: Counts
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Figures, texts, and by the name of each row the statistics of its sentences."""
+
+    evaluation: Evaluation
+    lines: tuple[Lines, ...]
+    statistics: dict[str, Statistics]

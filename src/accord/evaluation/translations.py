@@ -1,0 +1,166 @@
+"""Translating many directions with few searches: each sentence into each language only once."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from accord.inference.ensemble import Ensemble
+from accord.inference.results import SearchSettings, Translation
+from accord.progress import Progress
+
+if TYPE_CHECKING:
+    from accord.inference.translator import Translator
+
+
+# So many sentences a search: enough to fill batches of like length, few enough to see progress.
+_CHUNK = 2048
+_LINE_BREAKS = re.compile(r"[\r\n]+")
+
+Leg = tuple[str, ...]  # the languages passed through, and the target
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Sentences that are to be translated into each of the targets in turn."""
+
+    texts: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
+class Searcher:
+    """Remembers the best translation of every sentence that was searched for.
+
+    The first hop through a pivot is a direct translation too, and the sentences of a multi-parallel
+    set are the same in every direction: most of the work is there already when it is asked for.
+    """
+
+    def __init__(
+        self, translator: "Translator", settings: SearchSettings, progress: Progress
+    ) -> None:
+        self._translator = translator
+        self._settings = settings
+        self._progress = progress
+        self._found: defaultdict[Leg, dict[str, str]] = defaultdict(dict)
+
+    def follow(self, chains: Sequence[Chain]) -> list[tuple[str, ...]]:
+        """The texts at the end of each chain."""
+        texts = [chain.texts for chain in chains]
+        routes = [self._legs(chain.targets) for chain in chains]
+        for hop in range(max(map(len, routes), default=0)):
+            here = [(i, route[hop]) for i, route in enumerate(routes) if hop < len(route)]
+            wanted: defaultdict[Leg, list[str]] = defaultdict(list)
+            for i, leg in here:
+                wanted[leg].extend(texts[i])
+            self._search(wanted, "translating" if hop == 0 else f"translating, leg {hop + 1}")
+            for i, leg in here:
+                texts[i] = tuple(self._found[leg][text] for text in texts[i])
+        return texts
+
+    def together(self, wanted: Sequence[Chain], ensemble: Ensemble) -> list[tuple[str, ...]]:
+        """The texts of each chain in its last target, by searches that read the pivots as well."""
+        legs = [Chain(chain.texts, (pivot,)) for chain in wanted for pivot in ensemble.pivots]
+        pivots = iter(self.follow(legs))
+        self._progress.start("translating, ensemble", sum(len(chain.texts) for chain in wanted))
+        found = []
+        for chain in wanted:
+            sources = [
+                chain.texts if member.pivot is None else next(pivots) for member in ensemble.members
+            ]
+            found.append(self._together(sources, chain.targets[-1], ensemble.weights))
+            self._progress.reach(sum(map(len, found)), f"into {chain.targets[-1]}")
+        return found
+
+    def _together(
+        self, sources: Sequence[Sequence[str]], target: str, weights: Sequence[float]
+    ) -> tuple[str, ...]:
+        order = sorted(range(len(sources[0])), key=lambda line: -len(sources[0][line]))
+        found: dict[int, str] = {}
+        for start in range(0, len(order), _CHUNK):
+            lines = order[start : start + _CHUNK]
+            some = [[texts[line] for line in lines] for texts in sources]
+            said = self._translator.translate_together(
+                some, target, weights=weights, settings=self._settings
+            )
+            found |= {line: _one_line(item) for line, item in zip(lines, said, strict=True)}
+        return tuple(found[line] for line in range(len(order)))
+
+    def _legs(self, targets: tuple[str, ...]) -> list[Leg]:
+        """One search a leg; several translations into a pivot must be carried on in one."""
+        if self._settings.pivot_nbest > 1:
+            return [targets]
+        return [(target,) for target in targets]
+
+    def _search(self, wanted: Mapping[Leg, Iterable[str]], what: str) -> None:
+        new = {
+            # Longest first: a batch that does not fit in memory fails at once, not at the end.
+            leg: sorted(set(texts) - self._found[leg].keys(), key=lambda text: (-len(text), text))
+            for leg, texts in wanted.items()
+        }
+        self._progress.start(what, sum(map(len, new.values())))
+        done = 0
+        for leg, texts in new.items():
+            for start in range(0, len(texts), _CHUNK):
+                some = texts[start : start + _CHUNK]
+                for text, translation in zip(some, self._translate(some, leg), strict=True):
+                    self._found[leg][text] = _one_line(translation)
+                done += len(some)
+                self._progress.reach(done, f"into {leg[-1]}")
+
+    def _translate(self, texts: Sequence[str], leg: Leg) -> list[Translation]:
+        return self._translator.translate(
+            texts, leg[-1], via=leg[:-1] or None, settings=self._settings
+        )
+
+
+def _one_line(translation: Translation) -> str:
+    """One line in, one line out: the files must keep their lines together."""
+    return _LINE_BREAKS.sub(" ", translation.text)
+
+
+# --- How likely the model finds given translations: summed over sets of sentences.
+
+
+@dataclass(frozen=True)
+class Given:
+    """Sentences and the translations whose likelihood is asked for."""
+
+    sources: tuple[str, ...]
+    translations: tuple[str, ...]
+    target: str
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Negative log-likelihood in nats, and the subwords (with ends of sentence) it is over."""
+
+    nats: float
+    tokens: int
+
+    @property
+    def per_token(self) -> float:
+        """Nats a subword."""
+        return self.nats / max(self.tokens, 1)
+
+
+def losses(
+    translator: "Translator", asked: Sequence[Given], progress: Progress, what: str
+) -> list[Loss]:
+    """The loss of each set; all sets of a target language go through the model together."""
+    by_target: defaultdict[str, list[int]] = defaultdict(list)
+    for index, given in enumerate(asked):
+        by_target[given.target].append(index)
+    progress.start(what, sum(len(given.sources) for given in asked))
+    found: dict[int, Loss] = {}
+    done = 0
+    for target, indices in by_target.items():
+        sources = [text for i in indices for text in asked[i].sources]
+        translations = [text for i in indices for text in asked[i].translations]
+        rows = iter(translator.cross_entropy(sources, translations, target))
+        for i in indices:
+            some = [next(rows) for _ in asked[i].sources]
+            found[i] = Loss(sum(nats for nats, _ in some), sum(tokens for _, tokens in some))
+        done += len(sources)
+        progress.reach(done, f"into {target}")
+    return [found[i] for i in range(len(asked))]

@@ -1,0 +1,1 @@
+"""A model as ONNX graphs, written node by node."""

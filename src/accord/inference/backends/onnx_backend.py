@@ -1,0 +1,102 @@
+"""An exported directory, loaded: what computes behind a `Translator` without PyTorch."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from accord.data.vocabulary import Vocabulary
+from accord.errors import AccordError
+from accord.inference.backends.manifest import AGAIN, NAME, Manifest
+from accord.inference.backends.onnx_beam_search import BeamSearch
+from accord.inference.backends.onnx_sessions import Sessions
+from accord.inference.results import SearchSettings, Translation
+from accord.inference.text import Decoder, Search
+
+# --- ONNX Runtime as the engine of a search: rows of ids in, hypotheses out.
+
+
+# At once. More are no faster, and log-probabilities of 32,000 subwords take much memory.
+_HYPOTHESES = 128
+
+
+class OnnxEngine:
+    """The two graphs of an exported model."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.sessions = sessions
+
+    def search(self, settings: SearchSettings, forbidden: Sequence[int]) -> Search:
+        """A beam search that never generates the forbidden ids."""
+        return BeamSearch(self.sessions, settings, forbidden)
+
+    def fitting(self, longest: int, settings: SearchSettings) -> int:
+        """How many rows to search at once."""
+        rows = settings.batch_tokens // longest
+        return max(1, min(rows, _HYPOTHESES // settings.beam))
+
+
+class ExportedModel:
+    """A model in ONNX Runtime, with its vocabulary and graph."""
+
+    def __init__(self, directory: Path, *, threads: int | None = None) -> None:
+        manifest = Manifest.read(directory)
+        self.manifest = manifest
+        self.graph = manifest.graph
+        names = ("vocabulary.model", "token_counts.npz", "encoder.onnx", "decoder.onnx")
+        words, counts, *graphs = (manifest.file(directory, name) for name in names)
+        # Counts are read now, since another export may take this one's place.
+        with _loading(counts), np.load(counts) as arrays:
+            self._counts: dict[str, npt.NDArray[np.int64]] = dict(arrays)
+        if set(self._counts) != set(manifest.languages):
+            raise AccordError(
+                f"{', '.join(manifest.languages)} are not the languages of {counts.name}: "
+                f"{', '.join(self._counts)}",
+                where=f"{directory / NAME}, key languages",
+                fix=AGAIN,
+            )
+        with _loading(words):
+            vocabulary = Vocabulary.load(words, manifest.languages)
+        with _loading(directory):
+            sessions = Sessions(*graphs, threads=threads)
+        self.decoder = Decoder(OnnxEngine(sessions), vocabulary, self._counts.__getitem__)
+
+    def check_ensembles(self) -> NoReturn:
+        """Not to be had: a step only tells about the likeliest tokens."""
+        raise AccordError(
+            "an exported model cannot translate by an ensemble",
+            fix="use the run that it was exported from",
+        )
+
+    def translate_together(
+        self,
+        sources: Sequence[Sequence[str]],
+        to: str,
+        weights: Sequence[float],
+        settings: SearchSettings,
+    ) -> list[Translation]:
+        """Not to be had either."""
+        self.check_ensembles()
+
+    def cross_entropy(
+        self, sources: Sequence[str], references: Sequence[str], to: str
+    ) -> list[tuple[float, int]]:
+        """Not to be had: a step only tells about the likeliest tokens."""
+        raise AccordError(
+            "an exported model translates, but cannot say how likely a given translation is",
+            fix="use the run that it was exported from",
+        )
+
+
+@contextmanager
+def _loading(path: Path) -> Iterator[None]:
+    """A right checksum proves that a file is as it was written, not that it can be used."""
+    try:
+        yield
+    except AccordError:
+        raise
+    except Exception as error:  # every library has kinds of its own
+        raise AccordError(f"cannot be loaded: {error}", where=str(path), fix=AGAIN) from error

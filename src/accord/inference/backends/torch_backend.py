@@ -1,0 +1,118 @@
+"""A run directory loaded into PyTorch: what computes behind a `Translator`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+
+from accord.data.vocabulary import EOS, Vocabulary
+from accord.errors import AccordError
+from accord.graph import TranslationGraph
+from accord.inference.beam_search import TorchEngine
+from accord.inference.ensemble_search import EnsembleDecoder
+from accord.inference.results import SearchSettings, Translation
+from accord.inference.scoring import cross_entropies
+from accord.inference.text import Decoder, TokenCounts, mended, source_rows
+from accord.models.base import Seq2Seq
+from accord.training.run import RunDirectory, find_checkpoint
+from accord.training.setup import build_model, use_threads
+
+Precision = Literal["auto", "fp32", "bf16"]
+
+
+class TrainedModel:
+    """A model on a device, in evaluation mode, with its vocabulary and graph.
+
+    With `bf16` its products are computed in bfloat16: several times faster on a GPU, and scores
+    differ in the third digit. Softmax and scores are always at least fp32.
+    """
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        vocabulary: Vocabulary,
+        graph: TranslationGraph,
+        *,
+        device: torch.device,
+        bf16: bool = False,
+        token_counts: TokenCounts | None = None,
+    ) -> None:
+        self.model = model.eval().to(device)
+        self.graph = graph
+        self.device = device
+        self.bf16 = bf16
+        engine = TorchEngine(self.model, device, bf16=bf16)
+        self.decoder = Decoder(engine, vocabulary, token_counts)
+        self._ensembles = EnsembleDecoder(self.decoder, engine)
+
+    @staticmethod
+    def load(
+        run: Path,
+        *,
+        checkpoint: str = "best",
+        device: str | None = None,
+        threads: int | None = None,
+        precision: Precision = "auto",
+    ) -> "TrainedModel":
+        """The model of a run directory; the choices are those of `Translator`."""
+        directory = RunDirectory(run)
+        experiment, vocabulary = directory.experiment(), directory.vocabulary()
+        chosen = find_checkpoint(directory, checkpoint)
+        if precision not in get_args(Precision):
+            raise AccordError(
+                f"there is no precision {precision!r}", fix=f"use {', '.join(get_args(Precision))}"
+            )
+        place = pick_device(device)
+        use_threads(threads)
+        model = build_model(experiment, len(vocabulary))
+        chosen.load_model(model)
+        return TrainedModel(
+            model,
+            vocabulary,
+            experiment.graph,
+            device=place,
+            bf16=precision == "bf16" or (precision == "auto" and place.type == "cuda"),
+            token_counts=directory.token_counts,
+        )
+
+    def check_ensembles(self) -> None:
+        """They are to be had."""
+
+    def translate_together(
+        self,
+        sources: Sequence[Sequence[str]],
+        to: str,
+        weights: Sequence[float],
+        settings: SearchSettings,
+    ) -> list[Translation]:
+        """One translation of all texts of a line; `sources[m][i]` is the m-th text of line i."""
+        return self._ensembles.translate(sources, to, weights, settings)
+
+    def cross_entropy(
+        self, sources: Sequence[str], references: Sequence[str], to: str
+    ) -> list[tuple[float, int]]:
+        """-log P of each reference in nats, and its number of tokens; both include its end."""
+        vocabulary = self.decoder.vocabulary
+        inputs = source_rows(vocabulary, [mended(text) for text in sources], to)
+        rows = vocabulary.encode([mended(text) for text in references])
+        outputs = [[*row, EOS] for row in rows]
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            found = cross_entropies(self.model, inputs, outputs, device=self.device)
+        return [(nll, len(row)) for nll, row in zip(found, outputs, strict=True)]
+
+
+def pick_device(name: str | None) -> torch.device:
+    """The device of that name, by default a GPU where there is one."""
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise AccordError(
+            f"cannot compute on '{name}': {str(error).splitlines()[0]}", fix="take cpu or cuda"
+        ) from None
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)  # graphs are recorded on the current device
+    return device

@@ -1,0 +1,59 @@
+"""Translation along a chain of languages: into the first, from there into the next, and so on."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from accord.inference.results import Hypothesis, SearchSettings, Translation
+
+Translate = Callable[[Sequence[str], str, SearchSettings], list[Translation]]
+
+
+def translate_along(
+    translate: Translate, texts: Sequence[str], path: Sequence[str], settings: SearchSettings
+) -> list[Translation]:
+    """Translate into each language of `path` in turn, by `translate`, which knows no pivots.
+
+    `settings.pivot_nbest` translations are carried on from leg to leg. Scores and log-probabilities
+    are added up over the legs; of translations that read the same, the best counts.
+    """
+    leg = replace(settings, nbest=settings.pivot_nbest)
+    found = translate(texts, path[0], settings if len(path) == 1 else leg)
+    for number, target in enumerate(path[1:], start=1):
+        wanted = settings if number == len(path) - 1 else leg
+        onward = iter(translate([h.text for t in found for h in t.hypotheses], target, wanted))
+        found = [
+            _joined(before, [next(onward) for _ in before.hypotheses], path[number - 1], wanted)
+            for before in found
+        ]
+    return found
+
+
+def _joined(
+    before: Translation, after: Sequence[Translation], pivot: str, settings: SearchSettings
+) -> Translation:
+    pairs = [
+        (first, _summed(first, second))
+        for first, translation in zip(before.hypotheses, after, strict=True)
+        for second in translation.hypotheses
+    ]
+    pairs.sort(key=lambda pair: -pair[1].score)
+    texts = [pair[1].text for pair in pairs]
+    best = [pair for place, pair in enumerate(pairs) if pair[1].text not in texts[:place]]
+    led = best[0][0]
+    others = tuple(item for item in before.hypotheses if item is not led)
+    notes = (*before.warnings, *(note for item in after for note in item.warnings))
+    return Translation(
+        before.source,
+        tuple(hypothesis for _, hypothesis in best[: settings.nbest]),
+        (*before.via, pivot),
+        replace(before, hypotheses=(led, *others)),
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def _summed(first: Hypothesis, second: Hypothesis) -> Hypothesis:
+    return replace(
+        second,
+        score=first.score + second.score,
+        log_probability=first.log_probability + second.log_probability,
+    )

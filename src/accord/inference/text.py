@@ -1,0 +1,259 @@
+"""Texts in, translations out: mended, cut where too long, batched by length, back in order."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from accord.config.schema import Cleaning
+from accord.data.cleaning import mend
+from accord.data.vocabulary import EOS, PAD, Vocabulary
+from accord.inference.results import (
+    NOTHING,
+    Found,
+    Hypothesis,
+    SearchSettings,
+    Translation,
+    normalised,
+)
+
+# --- Texts as rows of ids that an encoder reads, whatever computes with them.
+
+
+Ints = npt.NDArray[np.int64]
+
+_HYPOTHESES_ON_CPU = 1024  # at once; more are no faster and take much memory
+
+
+def source_rows(vocabulary: Vocabulary, texts: Sequence[str], target: str) -> list[list[int]]:
+    """Encoder input of each text: the tag of the target language, subwords, end of sentence."""
+    tag = vocabulary.tags[target]
+    return [[tag, *row, EOS] for row in vocabulary.encode(texts)]
+
+
+def padded_array(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Rows of ids as one array [B, S], and their lengths."""
+    lengths_B = np.array([len(row) for row in rows], dtype=np.int64)
+    source_BS = np.full((len(rows), lengths_B.max()), PAD, dtype=np.int64)
+    for places_S, row in zip(source_BS, rows, strict=True):
+        places_S[: len(row)] = row
+    return source_BS, lengths_B
+
+
+def most_tokens(source_length: int) -> int:
+    """The length of the longest translation, 2 n + 50; a source has tag and end besides its n."""
+    return 2 * max(0, source_length - 2) + 50
+
+
+def batches(lengths: Sequence[int], fitting: Callable[[int], int]) -> Iterator[list[int]]:
+    """Which rows to search together: rows of like length, the longest first.
+
+    `fitting` says how many rows of a given length may be searched at once.
+    """
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    start = 0
+    while start < len(order):
+        rows = fitting(lengths[order[start]])
+        yield order[start : start + rows]
+        start += rows
+
+
+def fitting_on_cpu(longest: int, batch_tokens: int, beam: int) -> int:
+    """How many rows of at most this length a CPU should search at once."""
+    return max(1, min(batch_tokens // longest, _HYPOTHESES_ON_CPU // beam))
+
+
+def windows(ids: Sequence[int], pieces: Sequence[str], longest: int) -> list[tuple[int, int]]:
+    """Where to cut a row into parts of at most `longest` subwords, as (start, stop).
+
+    In the second half of a part the last end of a sentence is looked for, then the last end of a
+    word; where there is neither, the cut goes through a word.
+    """
+    cuts = [0]
+    while len(ids) - cuts[-1] > longest:
+        first, last = cuts[-1] + longest // 2 + 1, cuts[-1] + longest
+        words = [i for i in range(last, first - 1, -1) if starts_word(pieces[ids[i]])]
+        sentences = (i for i in words if pieces[ids[i - 1]].endswith((".", "!", "?", ";", ":")))
+        cuts.append(next(sentences, words[0] if words else last))
+    return list(zip(cuts, [*cuts[1:], len(ids)], strict=True))
+
+
+def starts_word(piece: str) -> bool:
+    """Whether a subword stands at the beginning of a word."""
+    return piece.startswith("\u2581")
+
+
+TokenCounts = Callable[[str], npt.NDArray[np.int64]]
+# From encoder inputs, tags and ends included, to the hypotheses of each, the best first.
+Search = Callable[[Sequence[Sequence[int]]], list[list[Found]]]
+_UNKNOWN = "<unk>"
+_CLEANING = Cleaning()
+
+
+class Engine(Protocol):
+    """What computes: PyTorch, or a runtime for exported models."""
+
+    def search(self, settings: SearchSettings, forbidden: Sequence[int]) -> Search:
+        """A search that never generates the forbidden ids; it is used again and again."""
+        ...
+
+    def fitting(self, longest: int, settings: SearchSettings) -> int:
+        """How many rows of at most this length to search at once."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Subwords of one line, from `start` on: all of them, unless the line is too long."""
+
+    line: int
+    start: int
+    ids: list[int]
+
+
+class Decoder:
+    """Translates texts directly, that is without a pivot.
+
+    `token_counts` gives how often a language has each subword in training; the restriction to the
+    target vocabulary needs it.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        vocabulary: Vocabulary,
+        token_counts: TokenCounts | None = None,
+    ) -> None:
+        self.engine = engine
+        self.vocabulary = vocabulary
+        self.pieces = vocabulary.pieces()
+        self._token_counts = token_counts
+        self._searches: dict[tuple[object, ...], Search] = {}
+
+    def translate(
+        self, texts: Sequence[str], target: str, settings: SearchSettings
+    ) -> list[Translation]:
+        """Translations in the order of the texts; an empty text stays empty."""
+        rows = self.vocabulary.encode([mended(text) for text in texts])
+        parts = [
+            _Part(line, start, row[start:stop])
+            for line, row in enumerate(rows)
+            if row
+            for start, stop in windows(row, self.pieces, settings.window)
+        ]
+        found: list[list[tuple[_Part, list[Hypothesis]]]] = [[] for _ in texts]
+        for part, hypotheses in zip(parts, self._search(parts, target, settings), strict=True):
+            found[part.line].append((part, hypotheses))
+        return [
+            self._translation(text, of_line, settings)
+            for text, of_line in zip(texts, found, strict=True)
+        ]
+
+    def greedy(self, texts: Sequence[str], target: str) -> list[str]:
+        """Greedy translations as plain texts, for a look at a model in training."""
+        found = self.translate(texts, target, SearchSettings(beam=1))
+        return [translation.text for translation in found]
+
+    def _search(
+        self, parts: Sequence[_Part], target: str, settings: SearchSettings
+    ) -> list[list[Hypothesis]]:
+        tag = self.vocabulary.tags[target]
+        inputs = [[tag, *part.ids, EOS] for part in parts]
+        search = self._search_for(target, settings)
+        found: list[list[Found]] = [[] for _ in parts]
+        lengths = [len(row) for row in inputs]
+        for batch in batches(lengths, lambda longest: self.engine.fitting(longest, settings)):
+            for i, hypotheses in zip(batch, search([inputs[i] for i in batch]), strict=True):
+                found[i] = hypotheses
+        return self._hypotheses(found)
+
+    def translations(
+        self, texts: Sequence[str], found: Sequence[list[Found]], settings: SearchSettings
+    ) -> list[Translation]:
+        """What another search found for each text as a whole, put into words."""
+        whole = _Part(0, 0, [])
+        return [
+            self._translation(text, [(whole, hypotheses)], settings)
+            for text, hypotheses in zip(texts, self._hypotheses(found), strict=True)
+        ]
+
+    def _hypotheses(self, found: Sequence[list[Found]]) -> list[list[Hypothesis]]:
+        texts = iter(self.vocabulary.decode([item.ids for row in found for item in row]))
+        return [[self._hypothesis(item, next(texts)) for item in row] for row in found]
+
+    def _hypothesis(self, found: Found, text: str) -> Hypothesis:
+        tokens = tuple(self.pieces[i] for i in found.ids)
+        # Bytes may spell anything, even a line break, but a translation is one line.
+        return Hypothesis(
+            mended(text), tokens, found.ids, found.score, found.log_probability, found.alignment
+        )
+
+    def _search_for(self, target: str, settings: SearchSettings) -> Search:
+        restricted = target if settings.vocabulary == "target" else None
+        # What only concerns batches does not ask for another search, with graphs of its own.
+        key = (replace(settings, batch_tokens=1, window=1, pivot_nbest=1), restricted)
+        if key not in self._searches:
+            self._searches[key] = self.engine.search(settings, self.forbidden(restricted))
+        return self._searches[key]
+
+    def forbidden(self, language: str | None) -> list[int]:
+        """Ids that are never generated; with a language, also all that its training text lacks."""
+        never = set(self.vocabulary.tags.values())
+        never.update(i for i, piece in enumerate(self.pieces) if piece == _UNKNOWN)
+        if language is not None:
+            if self._token_counts is None:
+                raise ValueError("a restriction to the target vocabulary needs token counts")
+            never.update(np.flatnonzero(self._token_counts(language) == 0).tolist())
+        return sorted(never)
+
+    def _translation(
+        self, text: str, found: list[tuple[_Part, list[Hypothesis]]], settings: SearchSettings
+    ) -> Translation:
+        if not found:
+            return Translation(text, (NOTHING,))
+        joined = found[0][1] if len(found) == 1 else self._joined(found, settings)
+        by_text = {item.text: item for item in reversed(joined)}  # the best of those alike
+        best = tuple(item for item in joined if by_text[item.text] is item)[: settings.nbest]
+        if not best:
+            return Translation(text, (NOTHING,), warnings=("the model's weights are not finite",))
+        cut = f"cut into {len(found)} parts of at most {settings.window} subwords"
+        return Translation(text, best, warnings=(cut,) if len(found) > 1 else ())
+
+    def _joined(
+        self, found: list[tuple[_Part, list[Hypothesis]]], settings: SearchSettings
+    ) -> list[Hypothesis]:
+        """The best of all parts as one, the second best of all parts as one, and so on."""
+        parts = [part for part, _ in found]
+        ranks: Iterator[tuple[Hypothesis, ...]] = zip(*(rest for _, rest in found), strict=False)
+        whole = [self._concatenated(parts, rank, settings.length_penalty) for rank in ranks]
+        return sorted(whole, key=lambda item: -item.score)
+
+    def _concatenated(
+        self, parts: Sequence[_Part], hypotheses: Sequence[Hypothesis], alpha: float
+    ) -> Hypothesis:
+        text = ""
+        for part, item in zip(parts, hypotheses, strict=True):
+            space = " " if text and item.text and starts_word(self.pieces[part.ids[0]]) else ""
+            text += space + item.text
+        log_p = sum(item.log_probability for item in hypotheses)
+        length = sum(len(item.ids) + 1 for item in hypotheses)
+        return Hypothesis(
+            text,
+            tuple(token for item in hypotheses for token in item.tokens),
+            tuple(i for item in hypotheses for i in item.ids),
+            normalised(log_p, length, alpha),
+            log_p,
+            tuple(
+                position + part.start if position else 0
+                for part, item in zip(parts, hypotheses, strict=True)
+                for position in item.alignment
+            ),
+        )
+
+
+def mended(text: str) -> str:
+    """Text as training text is stored: composed, without control characters, on one line."""
+    return mend(text, _CLEANING, Counter())

@@ -1,0 +1,1 @@
+"""Scores of translations: BLEU and chrF, rates, bootstrap samples; one road for every layer."""

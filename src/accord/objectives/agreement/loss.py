@@ -1,0 +1,404 @@
+"""Agreement: the two sides of a pair should be translated alike into a third language.
+
+Each side is translated into the auxiliary language, and the other side scores what came out. In the
+mean over pairs this is the lower bound of the paper's agreement likelihood, in both mirror forms.
+
+Gradients reach only directions without data. A row, that is one side with the auxiliary tag, is
+either live, and then everything computed from it is, or it is not, and then nothing is: neither
+its translation nor the log-probabilities that it gives to the other side's. With one live side per
+pair (always so with English-centric data), live rows make up exactly half of the rows; the other
+half generates and scores without a backward pass. Otherwise all rows run with gradients and those
+of protected rows are stopped one by one. Which of the two it is follows from the translation graph,
+so shapes stay fixed, as CUDA graphs want.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from accord.models.base import Memory, Seq2Seq, shift_right
+from accord.objectives.agreement.decoding import Decoding, Translations, generate
+from accord.objectives.agreement.inputs import AgreementInputs
+from accord.ops.softmax_cross_entropy import dense_cross_entropy
+
+# What is added up for the log, in the order of `AgreementTerms.sums_K`.
+SUMS = (
+    "loss",
+    "encoder_loss",
+    "cross_entropy",
+    "entropy",
+    "tokens",
+    "reference_tokens",
+    "ended",
+    "right_language",
+    "degenerate",
+    "translations",
+    "pairs",
+    "gradient_square",
+    "likelihood_gradient_square",
+)
+_READING = SUMS.index("pairs") - 2  # counted while translations are scored
+
+# Healthy auxiliary translations nearly all end, are in the language asked for, do not repeat
+# themselves, and are about as long as the sentences they are of; what they teach weighs no more
+# than what gold sentences do.
+_LEAST_ENDED = 0.5
+_MOST_RATIO = 1.6
+_LEAST_RIGHT = 0.5
+_MOST_DEGENERATE = 0.2
+_MOST_GRADIENT = 10.0
+
+
+@dataclass(frozen=True)
+class AgreementSettings:
+    """How agreement is measured; the choice of languages and of gradients lies in the inputs.
+
+    What the experiment file sets has no default here: there is one set of defaults, in its keys.
+    """
+
+    decoding: Decoding
+    """continuous: mixtures of embeddings. straight-through: the likeliest token, the gradient of
+    the mixture. hard and sampled: tokens without gradient, so that only scoring is trained."""
+    measure: Literal["cross-entropy", "kl"]
+    """kl takes the entropy of the translation off, so that nothing asks it to get sharper."""
+    normalize: Literal["sum", "token"]
+    """Over the positions of one translation: their sum (the paper's scale), or their mean."""
+    max_length: int
+    """The most tokens of a translation."""
+    relative_length: bool
+    """Also stop after 1.5 times the longer sentence of the pair and 5 tokens."""
+    temperature: float
+    """Of the softmax of translations; scoring is always at 1."""
+    dropout: bool
+    """Dropout while translating; there is none while scoring."""
+    feedback_gradient: bool
+    """Let gradients flow through the mixtures that were fed back, step before step."""
+    gradient_limit: float | None
+    """Longest gradient of agreement, in lengths of that of everything else."""
+    distinct_bigrams: float
+    """Least share of different neighbours in a translation."""
+    least_length: float
+    """Least length of a translation, as a share of the mean length of the pair's sides, less one.
+
+    Plain tokens that fall short in one of these teach nothing: who learns from repetitions says
+    more of them, and who learns only from what does not repeat itself gets shorter."""
+    translations: bool = True
+    """Compute the agreement of translations."""
+    encodings: bool = False
+    """Compute the agreement of encodings: 1 - cosine of the max-pooled encoder outputs."""
+    chunk: int = 8192
+    """Positions whose distributions are in memory at a time."""
+    unigrams_LV: Tensor | None = field(default=None, compare=False, repr=False)
+    """Log-probabilities of tokens in each language's text, to tell the language of translations."""
+
+    def to(self, device: torch.device) -> "AgreementSettings":
+        """The same, with what it holds of tensors on a device."""
+        if self.unigrams_LV is None:
+            return self
+        return replace(self, unigrams_LV=self.unigrams_LV.to(device))
+
+    @property
+    def soft(self) -> bool:
+        """Whether translations are distributions that carry gradient."""
+        return self.decoding in ("continuous", "straight-through")
+
+    def limits(self, subwords_B: Tensor) -> Tensor:
+        """The most tokens of a translation, for a pair whose longer side has so many subwords."""
+        if not self.relative_length:
+            return torch.full_like(subwords_B, self.max_length)
+        return ((3 * subwords_B + 1) // 2 + 5).clamp(max=self.max_length)
+
+    def steps(self, subwords: int) -> int:
+        """The same on the host, for the longest that a batch of some width may hold."""
+        return int(self.limits(torch.tensor(subwords)))
+
+
+@dataclass(frozen=True)
+class AgreementTerms:
+    """Sums over the pairs of a batch, not means: divide by all rows of the update.
+
+    `sums_K` holds the sums named in `SUMS`, without gradient; squares of gradients are not known
+    here and 0.
+    """
+
+    loss: Tensor
+    encoder_loss: Tensor
+    sums_K: Tensor
+
+
+def agreement(
+    model: Seq2Seq, inputs: AgreementInputs, settings: AgreementSettings
+) -> AgreementTerms:
+    """The disagreement of both sides of every pair about its translation."""
+    zero = model.output_weight.new_zeros((), requires_grad=True)
+    if not inputs.pairs:  # one process's share of a small last batch may be empty
+        return AgreementTerms(zero, zero, zero.detach().new_zeros(len(SUMS)))
+    first, second = _encode(model, inputs)
+    encoder_loss = encoder_agreement(first, second, inputs) if settings.encodings else zero
+    readings = []
+    if settings.translations:
+        run = _one_sided if inputs.one_sided else _two_sided
+        readings = run(model, first, second, inputs, settings)
+    loss = sum((reading.loss for reading in readings), start=zero)
+    counts = sum((reading.counts_K for reading in readings), start=zero.new_zeros(_READING))
+    others = (loss, encoder_loss, inputs.weight_B.sum(), zero, zero)
+    before, between, *after = (value.detach().to(counts)[None] for value in others)
+    return AgreementTerms(loss, encoder_loss, torch.cat([before, between, counts, *after]).detach())
+
+
+def _encode(model: Seq2Seq, inputs: AgreementInputs) -> tuple[Memory, Memory]:
+    """Both halves. A half that never learns is read without a backward pass."""
+    half = inputs.pairs
+    if not inputs.one_sided:
+        memory = model.encode(inputs.sentences_RS, inputs.lengths_R)
+        return memory.map(lambda tensor: tensor[:half]), memory.map(lambda tensor: tensor[half:])
+    with torch.no_grad():
+        teacher = model.encode(inputs.sentences_RS[:half], inputs.lengths_R[:half])
+    return teacher, model.encode(inputs.sentences_RS[half:], inputs.lengths_R[half:])
+
+
+def encoder_agreement(first: Memory, second: Memory, inputs: AgreementInputs) -> Tensor:
+    """The sum of 1 - cosine of both sides' attention keys, max-pooled over real positions."""
+    first_BD, second_BD = (
+        _stopped(_pooled(memory), live_B)
+        for memory, live_B in zip((first, second), inputs.live_R.chunk(2), strict=True)
+    )
+    cosine_B = functional.cosine_similarity(first_BD, second_BD, dim=1)
+    return torch.dot(1 - cosine_B, inputs.weight_B.to(cosine_B))
+
+
+def _pooled(memory: Memory) -> Tensor:
+    keys_BSD = memory.keys_BSD.to(torch.promote_types(memory.keys_BSD.dtype, torch.float32))
+    return keys_BSD.masked_fill(~memory.mask_BS.unsqueeze(2), float("-inf")).amax(dim=1)
+
+
+def dials(sums: Sequence[float], sentences: int) -> dict[str, float]:
+    """Readable numbers from sums over some updates and processes, and over their sentences."""
+    of = dict(zip(SUMS, sums, strict=True))
+    tokens, pairs = max(of["tokens"], 1.0), max(of["pairs"], 1.0)
+    return {
+        "agreement_loss": of["loss"] / pairs,
+        "agreement_encoder_loss": of["encoder_loss"] / pairs,
+        "agreement_per_token": of["cross_entropy"] / tokens,
+        "agreement_entropy": of["entropy"] / tokens,
+        "agreement_length_ratio": of["tokens"] / max(of["reference_tokens"], 1.0),
+        "agreement_ended": of["ended"] / max(of["translations"], 1.0),
+        "agreement_right_language": of["right_language"] / max(of["translations"], 1.0),
+        "agreement_degenerate": of["degenerate"] / max(of["translations"], 1.0),
+        "agreement_gradient_ratio": math.sqrt(
+            of["gradient_square"] / (of["likelihood_gradient_square"] or 1.0)
+        ),
+        "agreement_pairs": of["pairs"] / sentences,
+    }
+
+
+def degenerate(values: Mapping[str, Any]) -> str | None:
+    """What is wrong with the translations that these dials describe, if anything is."""
+    if "agreement_ended" not in values:
+        return None
+    ended, ratio = values["agreement_ended"], values.get("agreement_length_ratio", 1.0)
+    right = values.get("agreement_right_language", 1.0)
+    odd = values.get("agreement_degenerate", 0.0)
+    gradient = values.get("agreement_gradient_ratio", 0.0)
+    if ended < _LEAST_ENDED:
+        return f"only {ended:.0%} of the auxiliary translations come to an end"
+    if not 1 / _MOST_RATIO < ratio < _MOST_RATIO:
+        return f"auxiliary translations have {ratio:.2f} times the length of the sentences"
+    if right < _LEAST_RIGHT:
+        return f"only {right:.0%} of the auxiliary translations are in the right language"
+    if odd > _MOST_DEGENERATE:
+        return f"{odd:.0%} of the auxiliary translations repeat themselves, are short or endless"
+    if gradient > _MOST_GRADIENT:
+        return f"agreement's gradient is {gradient:.0f} times as long as the likelihood's"
+    return None
+
+
+def weight_at(step: int, *, weight: float, start: int, ramp: int = 0) -> float:
+    """The weight of agreement in an update, counted from 1: none up to `start`, all after `ramp`
+    steps more. Where it is 0, agreement must not be computed at all."""
+    if step <= start:
+        return 0.0
+    return weight * min(1.0, (step - start) / ramp) if ramp else weight
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Translations of some rows as other rows score them: the loss and what is counted."""
+
+    loss: Tensor
+    counts_K: Tensor
+
+
+def _one_sided(
+    model: Seq2Seq,
+    teacher: Memory,
+    pupil: Memory,
+    inputs: AgreementInputs,
+    settings: AgreementSettings,
+) -> list[_Reading]:
+    """The first half teaches, without gradient throughout; the second half learns."""
+    pairs = _Pairs(model, inputs, settings)
+    with torch.no_grad():
+        taught = pairs.translate(teacher)
+    learnt_BTD = pairs.read(pupil, taught)
+    readings = [pairs.score(taught, learnt_BTD)]
+    if settings.soft:
+        said = pairs.translate(pupil)
+        with torch.no_grad():
+            judged_BTD = pairs.read(teacher, said)
+        readings.append(pairs.score(said, judged_BTD))
+    return readings
+
+
+def _two_sided(
+    model: Seq2Seq,
+    first: Memory,
+    second: Memory,
+    inputs: AgreementInputs,
+    settings: AgreementSettings,
+) -> list[_Reading]:
+    """All rows translate and score at once; rows that are not live are stopped one by one."""
+    half = inputs.pairs
+    pairs = _Pairs(model, inputs, settings, times=2)
+    said = pairs.translate(first.join(second))
+    judged_RTD = pairs.read(second.join(first), said, inputs.live_R)
+    return [pairs.score(said, judged_RTD, inputs.live_R, inputs.live_R.roll(half, 0))]
+
+
+class _Pairs:
+    """The pairs of a batch, one row each or, with `times` 2, one for either side."""
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        inputs: AgreementInputs,
+        settings: AgreementSettings,
+        times: int = 1,
+    ) -> None:
+        self.model = model
+        self.settings = settings
+        lengths_2B = inputs.lengths_R.view(2, -1)
+        subwords_B = (lengths_2B.amax(dim=0) - 2).clamp(min=0)  # without tag and end
+        self.limits_B = settings.limits(subwords_B).repeat(times)
+        self.steps = settings.steps(inputs.sentences_RS.shape[1] - 2)
+        # The mean length of both sides, the end of sentence counted as it is in translations.
+        self.reference_B = (lengths_2B.sum(dim=0) / 2 - 1).repeat(times)
+        self.weight_B = inputs.weight_B.repeat(times)
+        self.auxiliary_B = inputs.auxiliary_B.repeat(times)
+
+    def translate(self, memory: Memory) -> Translations:
+        """Into the auxiliary language that the memory's tags ask for."""
+        return generate(
+            self.model,
+            memory,
+            self.limits_B,
+            self.steps,
+            decoding=self.settings.decoding,
+            temperature=self.settings.temperature,
+            dropout=self.settings.dropout,
+            feedback_gradient=self.settings.feedback_gradient,
+        )
+
+    def read(self, memory: Memory, said: Translations, live_B: Tensor | None = None) -> Tensor:
+        """Hidden vectors of other rows that are made to say the same.
+
+        Mixtures belong to who said them; the vectors of plain tokens belong to the reader.
+        """
+        if self.settings.soft:
+            vectors_BTD = said.vectors_BTD
+            if live_B is not None:
+                vectors_BTD = _stopped(vectors_BTD, live_B)
+            inputs_BTD = shift_right(vectors_BTD)
+        else:
+            inputs_BTD = self.model.shifted_embeddings(said.tokens_BT)
+        return self.model.decode(memory, inputs_BTD, dropout=False)
+
+    def score(
+        self,
+        said: Translations,
+        judged_BTD: Tensor,
+        live_B: Tensor | None = None,
+        live_judge_B: Tensor | None = None,
+    ) -> _Reading:
+        """Compare what was said with what the other rows would have said in the same place."""
+        weight_B = self.weight_B
+        if not self.settings.soft and live_judge_B is not None:
+            weight_B = weight_B * live_judge_B  # tokens teach nobody else
+        real_BT = said.real_BT.to(weight_B.dtype) * weight_B.unsqueeze(1)
+        degenerate_B = self._degenerate(said)
+        weights_BT = real_BT
+        if not self.settings.soft:
+            weights_BT = real_BT * ~degenerate_B.unsqueeze(1)
+        if self.settings.normalize == "token":
+            weights_BT = weights_BT / said.lengths().clamp(min=1).unsqueeze(1)
+        wanted = said.hidden_BTD if self.settings.soft else said.tokens_BT
+        loss, found_N = dense_cross_entropy(
+            wanted.flatten(0, 1),
+            judged_BTD.flatten(0, 1),
+            self.model.output_weight,
+            weights_BT.flatten(),
+            live_wanted_N=_spread(live_B, said),
+            live_scorer_N=_spread(live_judge_B, said),
+            temperature=self.settings.temperature,
+            divergence=self.settings.measure == "kl",
+            chunk=self.settings.chunk,
+        )
+        return _Reading(loss, self._counts(said, found_N, weight_B, real_BT, degenerate_B))
+
+    def _counts(
+        self,
+        said: Translations,
+        found_N: Tensor,
+        weight_B: Tensor,
+        real_BT: Tensor,
+        degenerate_B: Tensor,
+    ) -> Tensor:
+        counts = [
+            torch.dot(found_N, real_BT.flatten().to(found_N)),
+            (said.entropy_BT * real_BT).sum(),
+            real_BT.sum(),
+            torch.dot(self.reference_B.to(weight_B), weight_B),
+            torch.dot(said.ended().to(weight_B), weight_B),
+            torch.dot(self._right_language(said).to(weight_B), weight_B),
+            torch.dot(degenerate_B.to(weight_B), weight_B),
+            weight_B.sum(),
+        ]
+        return torch.stack([count.to(found_N).detach() for count in counts])
+
+    def _degenerate(self, said: Translations) -> Tensor:
+        """Whether each translation repeats itself, is too short, or did not end where it should.
+
+        One that was cut off at the most tokens of all, as those of long sentences are, has neither
+        the one nor the other fault.
+        """
+        ended_B, least_B = said.ended(), self.settings.least_length * self.reference_B - 1
+        short_B = ended_B & (said.lengths() < least_B)
+        endless_B = ~ended_B & (self.limits_B < self.settings.max_length)
+        repeating_B = said.distinct_bigrams() < self.settings.distinct_bigrams
+        return short_B | endless_B | repeating_B
+
+    def _right_language(self, said: Translations) -> Tensor:
+        """Whether no other language's text has these tokens more often."""
+        if self.settings.unigrams_LV is None:
+            return torch.zeros_like(self.auxiliary_B)
+        log_p_LBT = self.settings.unigrams_LV[:, said.tokens_BT]
+        likely_B = (log_p_LBT * said.real_BT).sum(dim=2).argmax(dim=0)
+        return likely_B == self.auxiliary_B
+
+
+def _stopped(rows: Tensor, live_R: Tensor) -> Tensor:
+    """The same values; gradients flow back into live rows only."""
+    shape = [-1] + [1] * (rows.dim() - 1)
+    return torch.where(live_R.view(shape), rows, rows.detach())
+
+
+def _spread(live_B: Tensor | None, said: Translations) -> Tensor | None:
+    """A flag for every position of a row; None stands for all."""
+    if live_B is None:
+        return None
+    return live_B.unsqueeze(1).expand_as(said.real_BT).flatten()

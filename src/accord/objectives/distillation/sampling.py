@@ -1,0 +1,197 @@
+"""Which training pairs a round takes, and into which languages they are translated.
+
+Rounds walk through all pairs in a random order, and then again in another one. Everything follows
+from seed and number of the round; processes share a round out among themselves.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from accord.data.epoch_plan import Int64s
+from accord.data.store import ParallelCorpus
+from accord.errors import AccordError
+from accord.graph import Direction, TranslationGraph
+
+# --- Which third languages a training pair is completed with, and what they are used for.
+#
+# In a pair of languages, one side is the teacher's: its direction into the third language has
+# data. The other side is the pupil's. All of it follows from the translation graph alone.
+
+
+DISTILLATION, BACK_TRANSLATION, LATENT = "distillation", "back-translation", "latent"
+
+
+@dataclass(frozen=True)
+class Triads:
+    """What a translation z into a third language serves for; only directions without data are
+    trained. `distillation`: the pupil's sentence into z. `back-translation`: z into the pupil's
+    sentence. `latent`: z into a translation of the same sentence into a fourth language, and back.
+    """
+
+    graph: TranslationGraph
+    parts: Collection[str]
+
+    def trained(self, pupil: str, third: str) -> tuple[Direction, ...]:
+        """The directions that a translation into `third` is used for beside the pupil's side."""
+        wanted = {
+            DISTILLATION: Direction(pupil, third),
+            BACK_TRANSLATION: Direction(third, pupil),
+        }
+        return tuple(
+            direction
+            for part, direction in wanted.items()
+            if part in self.parts and not self.graph.is_supervised(*direction)
+        )
+
+    def latent(self, third: str, fourth: str) -> tuple[Direction, ...]:
+        """The directions that two translations of one sentence are used for."""
+        if LATENT not in self.parts:
+            return ()
+        both = Direction(third, fourth), Direction(fourth, third)
+        return tuple(d for d in both if not self.graph.is_supervised(*d))
+
+    def thirds(self, teacher: str, pupil: str) -> tuple[str, ...]:
+        """The languages into which the teacher's side of a pair is worth translating."""
+        return tuple(
+            third
+            for third in self._reached(teacher, pupil)
+            if self.trained(pupil, third) or self.fourths(teacher, pupil, third)
+        )
+
+    def fourths(self, teacher: str, pupil: str, third: str) -> tuple[str, ...]:
+        """The languages for a second translation, to be paired with the one into `third`."""
+        return tuple(
+            fourth
+            for fourth in self._reached(teacher, pupil)
+            if fourth != third and self.latent(third, fourth)
+        )
+
+    def check(self, pairs: Collection[tuple[str, str]]) -> None:
+        """Refuse pairs of languages of which none can be completed."""
+        if any(self.thirds(*pair) or self.thirds(*reversed(pair)) for pair in pairs):
+            return
+        supervised = ", ".join(map(str, self.graph.supervised_directions))
+        raise AccordError(
+            f"no training pair can be completed: with data for {supervised}, no corpus has a third "
+            "language that one of its sides is trained to translate into and that makes a pair "
+            f"without data ({', '.join(self.parts)})",
+            where="objective.complete",
+            fix="add a corpus that shares a language with another one, train corpora in both "
+            "directions, or leave objective.complete out",
+        )
+
+    def _reached(self, teacher: str, pupil: str) -> tuple[str, ...]:
+        return tuple(x for x in self.graph.neighbours(teacher) if x != pupil)
+
+
+Words = npt.NDArray[np.uint64]
+
+NONE = -1  # instead of a fourth language
+_STREAM = 0x504F4F4C  # keeps these random numbers apart from others of the same seed
+
+
+@dataclass(frozen=True)
+class Picks:
+    """Training pairs, one an entry: where they stand, which side is translated (0 or 1), and the
+    languages it is translated into. `place_N` is the place in the round, over all processes."""
+
+    place_N: Int64s
+    corpus_N: Int64s
+    line_N: Int64s
+    side_N: Int64s
+    third_N: Int64s
+    fourth_N: Int64s
+
+    def __len__(self) -> int:
+        return len(self.place_N)
+
+    def share(self, rank: int, world_size: int) -> "Picks":
+        """What one of several processes translates."""
+        rows = slice(rank, None, world_size)
+        return Picks(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+
+class Picker:
+    """Draws the picks of each round; languages are indices into the graph's."""
+
+    def __init__(
+        self, corpora: Sequence[ParallelCorpus], triads: Triads, *, pairs: int, seed: int
+    ) -> None:
+        triads.check([corpus.languages for corpus in corpora])
+        self.triads = triads
+        self.seed = seed
+        self.languages = [corpus.languages for corpus in corpora]
+        useful = [bool(self._sides(c)) for c in range(len(corpora))]
+        sizes = [len(corpus) if use else 0 for corpus, use in zip(corpora, useful, strict=True)]
+        self.starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        self.pairs = min(pairs, self.total)
+        self._order = lru_cache(maxsize=2)(self._shuffled)
+
+    @property
+    def total(self) -> int:
+        """All training pairs that can be completed."""
+        return int(self.starts[-1])
+
+    def picks(self, number: int) -> Picks:
+        """The picks of a round."""
+        ids = self._ids(number)
+        corpus_N = np.searchsorted(self.starts, ids, side="right") - 1
+        side_N, third_N, fourth_N = (np.full(len(ids), NONE, dtype=np.int64) for _ in range(3))
+        words_3N = self._words(1, number, 3 * len(ids)).reshape(3, -1)
+        for c in np.unique(corpus_N):
+            sides = self._sides(c)
+            rows = np.flatnonzero(corpus_N == c)
+            side_N[rows] = _drawn(sides, words_3N[0, rows])
+            for side in sides:
+                mine = rows[side_N[rows] == side]
+                self._draw(c, side, mine, words_3N, third_N, fourth_N)
+        return Picks(
+            np.arange(len(ids)), corpus_N, ids - self.starts[corpus_N], side_N, third_N, fourth_N
+        )
+
+    def _draw(
+        self, c: int, side: int, rows: Int64s, words_3N: Words, third_N: Int64s, fourth_N: Int64s
+    ) -> None:
+        teacher, pupil = self.languages[c][side], self.languages[c][1 - side]
+        index = self.triads.graph.languages.index
+        thirds = self.triads.thirds(teacher, pupil)
+        third_N[rows] = _drawn([index(x) for x in thirds], words_3N[1, rows])
+        for third in thirds:
+            fourths = self.triads.fourths(teacher, pupil, third)
+            if fourths:
+                mine = rows[third_N[rows] == index(third)]
+                fourth_N[mine] = _drawn([index(x) for x in fourths], words_3N[2, mine])
+
+    def _sides(self, c: int) -> list[int]:
+        """The sides of a corpus that can be the teacher's."""
+        first, second = self.languages[c]
+        both = (first, second), (second, first)
+        return [side for side, pair in enumerate(both) if self.triads.thirds(*pair)]
+
+    def _ids(self, number: int) -> Int64s:
+        first, left = number * self.pairs, self.pairs
+        parts = []
+        while left:
+            times, offset = divmod(first, self.total)
+            parts.append(self._order(times)[offset : offset + left])
+            first += len(parts[-1])
+            left -= len(parts[-1])
+        return np.concatenate(parts)
+
+    def _shuffled(self, times: int) -> Int64s:
+        return np.argsort(self._words(0, times, self.total), kind="stable")
+
+    def _words(self, kind: int, number: int, count: int) -> Words:
+        # Raw Philox output is fixed for good: the same draws on every machine.
+        seeds = np.random.SeedSequence((self.seed, kind, number, _STREAM))
+        words: Words = np.random.Philox(seeds).random_raw(count)
+        return words
+
+
+def _drawn(choices: Sequence[int], words_N: Words) -> Int64s:
+    picked_N = (words_N % np.uint64(len(choices))).astype(np.int64)
+    return np.array(choices, dtype=np.int64)[picked_N]

@@ -1,0 +1,2 @@
+"""Operations on tensors that several parts share: losses over a vocabulary, CUDA graphs, sums over
+processes."""

@@ -1,0 +1,152 @@
+"""The model behind the service: what is asked of it, and the one place where it is opened."""
+
+import itertools
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from accord.config.schema import Cleaning
+from accord.data.cleaning import mend
+from accord.graph import TranslationGraph
+from accord.inference.results import SearchSettings, Translation
+
+
+class Subwords(Protocol):
+    """The part of a vocabulary that shows how a sentence was read."""
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Subword ids of each text."""
+
+    def pieces(self) -> list[str]:
+        """All subwords, in the order of their ids."""
+
+
+class AnyTranslator(Protocol):
+    """Whatever translates; only one thread calls it."""
+
+    @property
+    def graph(self) -> TranslationGraph:
+        """The languages and the directions between them."""
+
+    @property
+    def vocabulary(self) -> Subwords:
+        """The subwords."""
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        to: str,
+        *,
+        via: Sequence[str] | None = None,
+        settings: SearchSettings = ...,
+    ) -> list[Translation]:
+        """Translations in the order of the texts."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A translator, and what is to be told about it."""
+
+    translator: AnyTranslator
+    about: Mapping[str, str | int | None]
+
+
+def open_translator(
+    path: Path,
+    *,
+    checkpoint: str = "best",
+    device: str | None = None,
+    threads: int | None = None,
+    precision: str = "auto",
+) -> Opened:
+    """The model in a run directory, or in what `accord export` made of one."""
+    from accord.inference.translator import Translator
+
+    translator = Translator(
+        path,
+        checkpoint=checkpoint,
+        device=device,
+        threads=threads,
+        precision=precision,  # type: ignore[arg-type]  # checked by Translator
+    )
+    return Opened(translator, _about(path, checkpoint))
+
+
+def _about(path: Path, checkpoint: str) -> dict[str, str | int | None]:
+    from accord.inference.backends.manifest import Manifest, is_exported
+
+    if is_exported(path):
+        manifest = Manifest.read(path)
+        return {
+            "name": manifest.origin.experiment,
+            "steps": manifest.origin.step,
+            "units": manifest.model.units,
+            "precision": manifest.precision,
+        }
+    from accord.training.run import (
+        RunDirectory,
+        find_checkpoint,  # imports PyTorch, which an export does without
+    )
+
+    run = RunDirectory(path)
+    experiment = run.experiment()
+    return {
+        "name": experiment.name,
+        "steps": find_checkpoint(run, checkpoint).step,
+        "units": experiment.model.units,
+    }
+
+
+# --- Subwords of what was read, and which of them each subword of a translation looked at.
+
+
+_CLEANING = Cleaning()
+
+
+class Tracer:
+    """Follows alignments back to the source, through pivots as well."""
+
+    def __init__(self, vocabulary: Subwords) -> None:
+        self._vocabulary = vocabulary
+        self._pieces = vocabulary.pieces()
+
+    def tokens(self, text: str) -> list[str]:
+        """The subwords in which the model reads a text."""
+        [ids] = self._vocabulary.encode([mend(text, _CLEANING, Counter())])
+        return [self._pieces[i] for i in ids]
+
+    def trace(self, found: Translation) -> tuple[list[str], list[int]]:
+        """The source's subwords, and for each target subword its place among them or -1."""
+        read = self.tokens(found.source if found.pivot is None else found.pivot.text)
+        # In the model's input the tag is 0, and the end of sentence comes last.
+        near = [i - 1 if i <= len(read) else -1 for i in found.hypotheses[0].alignment]
+        if found.pivot is None:
+            return read, near
+        source, far = self.trace(found.pivot)
+        written = _places(read, found.pivot.hypotheses[0].tokens)
+        return source, [-1 if i < 0 or written[i] < 0 else far[written[i]] for i in near]
+
+
+def _places(read: Sequence[str], written: Sequence[str]) -> list[int]:
+    """For each subword as read, the one that stands at its place in the same text as written.
+
+    A model may spell a pivot sentence in other subwords than those it is read in.
+    """
+    ends = list(itertools.accumulate(_bytes(piece) for piece in written))
+    if not ends:
+        return [-1] * len(read)
+    starts = itertools.accumulate((_bytes(piece) for piece in read), initial=0)
+    return [
+        min(bisect_right(ends, start + (_bytes(piece) - 1) / 2), len(ends) - 1)
+        for start, piece in zip(starts, read, strict=False)
+    ]
+
+
+def _bytes(piece: str) -> int:
+    """Bytes of text that a subword stands for; ▁ is a space, and <0x41> is one byte."""
+    if len(piece) == 6 and piece.startswith("<0x"):
+        return 1
+    return len(piece.replace("▁", " ").encode())

@@ -1,0 +1,213 @@
+"""From the texts of a request to sentences on their routes."""
+
+import copy
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from accord.graph import LANGUAGE, TranslationGraph
+from accord.serving.batching import Job, Route
+from accord.serving.schema import Kind, Refusal, TranslateRequest
+from accord.serving.sentences import Piece, split
+from accord.serving.settings import MAX_BEAM, ServeSettings
+
+# --- Which of the model's languages a text is in, and how sure that is.
+
+
+_ENOUGH = 1000  # characters; more of a text make the guess slower, not better
+
+
+@functools.cache
+def _identifier() -> Any:
+    """For all languages; reading it takes half a second."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+class Detector:
+    """py3langid, restricted to the languages of the model that it knows."""
+
+    def __init__(self, languages: Sequence[str]) -> None:
+        self._identifier = copy.copy(_identifier())
+        labels = set(self._identifier.labels)
+        self._languages: dict[str, str] = {}
+        for language in languages:
+            # A script or region may follow the code (zh_Hant); the first of such languages is it.
+            code = language.split("_")[0]
+            if code in labels:
+                self._languages.setdefault(code, language)
+        if self._languages:
+            self._identifier.set_languages(sorted(self._languages))
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages that can be told apart; none where their codes are not known here."""
+        return tuple(self._languages.values())
+
+    def rank(self, text: str) -> list[tuple[str, float]]:
+        """All these languages, the likeliest first, with percentages; 0 where there is no letter.
+
+        There must be languages to choose from.
+        """
+        start = text[:_ENOUGH]
+        if not any(character.isalpha() for character in start):
+            return [(language, 0.0) for language in self._languages.values()]
+        return [
+            (self._languages[code], round(100 * probability, 1))
+            for code, probability in self._identifier.rank(start)
+        ]
+
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class PlannedText:
+    """A text, its language (percent sure, where detected), its sentences and where they go.
+
+    Text that is in the target language already has no sentences: it is given back as it is.
+    """
+
+    text: str
+    source: str
+    confidence: float | None
+    route: Route
+    pieces: Sequence[Piece]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A request, taken apart: a job for each route, as a rule only one."""
+
+    texts: Sequence[PlannedText]
+    jobs: dict[Route, Job] = field(default_factory=dict)
+
+    @property
+    def sentences(self) -> int:
+        """All of them."""
+        return sum(len(text.pieces) for text in self.texts)
+
+    @property
+    def characters(self) -> int:
+        """All of them."""
+        return sum(len(text.text) for text in self.texts)
+
+
+class Planner:
+    """Checks what is asked against what the model and the server can do."""
+
+    def __init__(
+        self, graph: TranslationGraph, settings: ServeSettings, detector: Detector
+    ) -> None:
+        self.graph = graph
+        self.settings = settings
+        self.detector = detector
+
+    def plan(self, asked: TranslateRequest) -> Plan:
+        """What to translate how; a request that cannot be fulfilled is refused."""
+        if asked.format != "text":
+            raise Refusal(400, f"the format '{asked.format[:40]}' is not supported: send text")
+        self._check_languages(asked)
+        beam = self._beam(asked)
+        texts = [asked.q] if isinstance(asked.q, str) else asked.q
+        self.check_length(texts)
+        planned = [self._text(text, asked, beam) for text in texts]
+        plan = Plan(planned, _jobs(planned, asked.alternatives + 1))
+        if plan.sentences > self.settings.max_sentences:
+            raise Refusal(
+                413,
+                f"the text has {plan.sentences} sentences, and no more than "
+                f"{self.settings.max_sentences} are translated at once: send it in parts",
+            )
+        return plan
+
+    def check_length(self, texts: Sequence[str]) -> None:
+        """Refuse more characters than allowed; an empty text counts as one, for it takes time."""
+        characters = sum(max(1, len(text)) for text in texts)
+        if characters > self.settings.max_characters:
+            raise Refusal(
+                413,
+                f"the text has {characters} characters, and no more than "
+                f"{self.settings.max_characters} are translated at once: send it in parts",
+            )
+
+    def detect(self, text: str) -> list[tuple[str, float]]:
+        """Languages and how sure they are."""
+        if not self.detector.languages:
+            raise Refusal(400, "languages cannot be detected here: name the source language")
+        return self.detector.rank(text)
+
+    def kind(self, source: str, target: str, via: Sequence[str]) -> Kind:
+        """How a translation came to be."""
+        if via:
+            return "pivot"
+        return "supervised" if self.graph.is_supervised(source, target) else "zero-shot"
+
+    def _check_languages(self, asked: TranslateRequest) -> None:
+        via = AUTO if asked.via is None else asked.via
+        named = {"target": asked.target, "source": asked.source, "via": via}
+        for name, code in named.items():
+            if code not in self.graph.languages and (code != AUTO or name == "target"):
+                known = ", ".join(self.graph.languages)
+                raise Refusal(400, f"{name} '{code}' is not known here: use one of {known}")
+        if asked.via in (asked.source, asked.target) and asked.via != AUTO:
+            raise Refusal(400, f"via '{asked.via}' is an end of the way: name a third language")
+
+    def _beam(self, asked: TranslateRequest) -> int:
+        if asked.beam is None:
+            return min(MAX_BEAM, max(self.settings.beam, asked.alternatives + 1))
+        if asked.alternatives >= asked.beam:
+            raise Refusal(
+                400,
+                f"a beam of {asked.beam} finds no {asked.alternatives} alternatives: "
+                f"set beam to {asked.alternatives + 1} or more, or leave it out",
+            )
+        return asked.beam
+
+    def _text(self, text: str, asked: TranslateRequest, beam: int) -> PlannedText:
+        source, confidence = asked.source, None
+        if source == AUTO:
+            source, confidence = self.detect(text)[0]
+        pieces = [] if source == asked.target else split(text)
+        via = self._via(source, asked) if pieces else ()
+        return PlannedText(text, source, confidence, Route(asked.target, via, beam), pieces)
+
+    def _via(self, source: str, asked: TranslateRequest) -> tuple[str, ...]:
+        if asked.via is None or asked.via == source:  # by detection: nobody chose to start there
+            return ()
+        if asked.via != AUTO:
+            return (asked.via,)
+        path = self.graph.pivot_path(source, asked.target)
+        if path is None:
+            raise Refusal(
+                400,
+                f"no chain of training data leads from {source} to {asked.target}: "
+                "leave via out, or name a pivot language",
+            )
+        return path[1:-1]
+
+
+def _jobs(texts: Sequence[PlannedText], nbest: int) -> dict[Route, Job]:
+    sentences: dict[Route, list[str]] = {}
+    for text in texts:
+        sentences.setdefault(text.route, []).extend(piece.text for piece in text.pieces)
+    return {route: Job(found, route, nbest) for route, found in sentences.items() if found}
+
+
+# --- What languages are called in English.
+
+
+def language_name(code: str) -> str:
+    """The name of a language as CLDR has it (with its script or region), or its code."""
+    from babel import Locale
+    from babel.core import get_global
+
+    if not LANGUAGE.fullmatch(code):
+        return code
+    english = Locale("en")
+    base, _, more = code.partition("_")
+    name = english.languages.get(get_global("language_aliases").get(base, base), base)
+    inside = english.scripts.get(more) or english.territories.get(more.upper()) or more
+    return f"{name} ({inside})" if more else str(name)

@@ -1,0 +1,250 @@
+"""What clients are told, in LibreTranslate's forms."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from accord.serving.settings import MAX_BEAM
+
+Kind = Literal["supervised", "zero-shot", "pivot"]
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Problem(_Answer):
+    """Why there is no answer."""
+
+    error: str
+    """What is wrong and how to mend it."""
+
+
+class Detected(_Answer):
+    """A language, and how sure that is."""
+
+    language: str
+    confidence: float
+    """Per cent; 0 where the text has no letters."""
+
+
+class Sentence(_Answer):
+    """One sentence and its translation."""
+
+    source: str
+    target: str
+    kind: Kind
+    """supervised: straight, with training data; zero-shot: straight, without; pivot: via others."""
+    via: list[str]
+    """Languages passed through."""
+    score: float
+    """Log-probability over a length penalty; through pivots the sum of the legs."""
+    source_tokens: list[str]
+    target_tokens: list[str]
+    alignment: list[int]
+    """For each target token the source token it attends to most; -1 for none."""
+    pivot: str | None
+    """The translation into the last language of `via`."""
+    start: int
+    """Where the sentence begins in its text, in Unicode characters."""
+    end: int
+
+
+class TranslateAnswer(_Answer):
+    """Lists where `q` was a list."""
+
+    translatedText: str | list[str]
+    alternatives: list[str] | list[list[str]] | None = None
+    """Where any were asked for: others, the best first; fewer than asked where none are left."""
+    detectedLanguage: Detected | list[Detected] | None = None
+    """Where the source was auto."""
+    details: list[list[Sentence]] | None = None
+    """Where asked for: the sentences of each text, one text or several."""
+
+
+class Language(_Answer):
+    """A language and those it can be translated into."""
+
+    code: str
+    name: str
+    targets: list[str]
+
+
+class Name(_Answer):
+    """A language."""
+
+    code: str
+    name: str
+
+
+class Way(_Answer):
+    """One direction."""
+
+    source: str
+    target: str
+    kind: Literal["supervised", "zero-shot"]
+    via: list[str]
+    """The languages between on the shortest chain with training data; none where there is data."""
+
+
+class Graph(_Answer):
+    """What the model translates."""
+
+    languages: list[Name]
+    directions: list[Way]
+    model: dict[str, str | int | None]
+
+
+class Health(_Answer):
+    """Whether the server is well."""
+
+    status: str
+
+
+class Default(_Answer):
+    """Languages that the page begins with."""
+
+    source: Name
+    target: Name
+
+
+class FrontendSettings(_Answer):
+    """What a page needs to know."""
+
+    apiKeys: bool
+    keyRequired: bool
+    charLimit: int
+    frontendTimeout: int
+    suggestions: bool
+    supportedFilesFormat: list[str]
+    language: Default
+
+
+# --- Answers that are not translations: a status and a sentence for the client.
+
+
+class Refusal(Exception):  # noqa: N818  # most refusals are no errors of anybody
+    """What the client is told instead of an answer.
+
+    `retry_after` (seconds) says when to try again. `close` ends the connection, where the rest of
+    the request has not been read and never will be.
+    """
+
+    def __init__(
+        self, status: int, message: str, *, retry_after: int | None = None, close: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.retry_after = retry_after
+        self.close = close
+
+    def headers(self) -> dict[str, str]:
+        """What goes beside the message."""
+        found = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+        return found | ({"Connection": "close"} if self.close else {})
+
+
+# --- What clients may ask: LibreTranslate's fields, and three of our own.
+
+
+Code = Annotated[str, StringConstraints(max_length=32)]
+Key = Annotated[str, StringConstraints(max_length=1000)]
+Asked = TypeVar("Asked", bound=BaseModel)
+_FORM = "application/x-www-form-urlencoded"
+
+
+class DetectRequest(BaseModel):
+    """A text whose language is wanted."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    q: str
+    """The text."""
+    api_key: Key | None = None
+    """Where the server wants one; the header `Authorization: Bearer KEY` does as well."""
+
+
+class TranslateRequest(BaseModel):
+    """Texts to be translated."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    q: str | list[str]
+    """One text or several."""
+    source: Code = "auto"
+    """Language code, or auto: it is detected, for every text on its own."""
+    target: Code
+    """Language code."""
+    alternatives: int = Field(0, ge=0, lt=MAX_BEAM)
+    """Further translations of each text, as far as there are any; fewer than `beam`."""
+    format: str = Field("text", json_schema_extra={"enum": ["text"]})
+    """Only text."""
+    api_key: Key | None = None
+    """Where the server wants one; the header `Authorization: Bearer KEY` does as well."""
+    via: Code | None = None
+    """Pivot: a language code, or auto for the shortest chain of languages with training data."""
+    beam: int | None = Field(None, ge=1, le=MAX_BEAM)
+    """Beam size: 1 is fastest; by default the server's own."""
+    details: bool = False
+    """Sentences, subwords, alignments and scores as well."""
+
+
+def body_schema(model: type[BaseModel], languages: Sequence[str]) -> dict[str, Any]:
+    """How the OpenAPI document describes a body, which may be JSON or a form."""
+    schema = model.model_json_schema()
+    codes = {"target": languages, "source": ["auto", *languages], "via": ["auto", *languages, None]}
+    for name, allowed in codes.items():
+        if name in schema["properties"]:
+            schema["properties"][name]["enum"] = list(allowed)
+    content = {kind: {"schema": schema} for kind in ("application/json", _FORM)}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def parsed(content_type: str, body: bytes, model: type[Asked]) -> Asked:
+    """The body as what was to be asked; anything else is refused with a reason."""
+    kind = content_type.partition(";")[0].strip().lower()
+    # curl -d calls everything a form, also JSON; no form begins with a brace.
+    if kind == _FORM and body.lstrip()[:1] == b"{":
+        kind = ""
+    try:
+        if kind == _FORM:
+            return model.model_validate(_fields(body))
+        if kind in ("", "text/plain") or kind.endswith("json"):
+            return model.model_validate_json(body)
+    except ValidationError as error:
+        raise Refusal(400, _reason(error)) from None
+    except ValueError:
+        raise Refusal(400, "the form cannot be read: send fields in UTF-8, 1000 at most") from None
+    raise Refusal(400, f"the body has the type '{kind[:60]}': send application/json or {_FORM}")
+
+
+def _fields(body: bytes) -> dict[str, str | list[str]]:
+    """The fields of a form. One that is repeated is a list, one left empty is not given."""
+    pairs = parse_qsl(
+        body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=1000
+    )
+    found: dict[str, list[str]] = {}
+    for name, value in pairs:
+        if value or name == "q":
+            found.setdefault(name, []).append(value)
+    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
+
+
+def _reason(error: ValidationError) -> str:
+    """The first thing that is wrong, in a sentence."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    message = first["msg"]
+    if first["type"] == "json_invalid":
+        return f"the body is not JSON in UTF-8 ({message.removeprefix('Invalid JSON: ')})"
+    if not first["loc"]:
+        return 'the body must be a JSON object such as {"q": "Hallo", "target": "en"}'
+    name = first["loc"][0]
+    if first["type"] == "missing":
+        return f"the field '{name}' is missing: add it"
+    if name == "q":
+        several = ", or a list of texts where several are wanted" if len(first["loc"]) > 1 else ""
+        return f"the field 'q' must be a text{several}"
+    return f"the field '{name}' is wrong: {message[0].lower()}{message[1:]}"

@@ -1,0 +1,167 @@
+"""The tables of a reproduction: the paper's numbers beside ours, and systems against each other."""
+
+from collections.abc import Sequence
+from statistics import pstdev
+
+from accord.evaluation.significance import Difference
+from accord.report.figures import Grid, grid
+from accord.report.numbers import NONE
+from accord.studies.claims import signed
+from accord.studies.outcome import NAMES, Outcome
+from accord.studies.paper import KINDS, SYSTEMS, Kind, PaperTable, Scores
+
+ABOVE, BELOW = "▲", "▼"
+MARKS_EXPLAINED = (
+    f"{ABOVE} and {BELOW}: ours is above or below the paper's by more than half the width of our "
+    "95 % interval (sentences resampled; not another seed of training)."
+)
+_EXTRA = {"iwslt_4": "IWSLT 2017, 4 directions"}
+
+
+def beside_paper(outcome: Outcome, paper: PaperTable) -> Grid:
+    """Every direction and average: the paper's BLEU, ours with its interval, the difference."""
+    head = ["direction"]
+    for system in SYSTEMS:
+        head += [f"{NAMES[system]}, paper", "here", "difference"]
+    if "complete" in outcome.systems:
+        head.append("Complete")
+    rows: list[list[str]] = []
+    for kind in KINDS:
+        some = _ordered(outcome, kind, paper)
+        rows += [_direction(outcome, name, paper.rows.get(name)) for name in some]
+        group = kind.replace("-", "_")
+        label = f"{kind} average ({len(some)})"
+        rows.append(_average(outcome, label, group, paper.averages[kind]))
+    for group, label in _EXTRA.items():
+        found = outcome.average("basic", group)
+        if found and len(found.directions) < len(_zero_shot(outcome)):
+            rows.append(_average(outcome, label, group, paper.averages["zero-shot"]))
+    return grid("BLEU, cased", head, rows)
+
+
+def _ordered(outcome: Outcome, kind: Kind, paper: PaperTable) -> list[str]:
+    """The directions of a kind, in the paper's order as far as it has one."""
+    order = {name: place for place, name in enumerate(paper.rows)}
+    some = [row.direction for row in outcome.directions if row.kind == kind]
+    return sorted(some, key=lambda name: order.get(name, 0))
+
+
+def _zero_shot(outcome: Outcome) -> list[str]:
+    return [row.direction for row in outcome.directions if row.kind == "zero-shot"]
+
+
+def _direction(outcome: Outcome, name: str, printed: Scores | None) -> list[str]:
+    cells = [name]
+    for system in SYSTEMS:
+        score = outcome.row(system, name).bleu
+        theirs = printed.of(system) if printed else None
+        cells += _cells(theirs, score.score, score.confidence_var)
+    if "complete" in outcome.systems:
+        score = outcome.row("complete", name).bleu
+        cells.append(_with_interval(score.score, score.confidence_var))
+    return cells
+
+
+def _average(outcome: Outcome, label: str, group: str, printed: Scores) -> list[str]:
+    cells = [label]
+    for system in SYSTEMS:
+        mean = outcome.average(system, group)
+        theirs = printed.of(system)
+        if mean is None:
+            cells += [f"{theirs:.2f}", NONE, NONE]
+        else:
+            cells += _cells(theirs, mean.bleu, mean.bleu_confidence)
+    if "complete" in outcome.systems:
+        mean = outcome.average("complete", group)
+        cells.append(_with_interval(mean.bleu, mean.bleu_confidence) if mean else NONE)
+    return cells
+
+
+def _cells(theirs: float | None, ours: float, half: float) -> list[str]:
+    here = _with_interval(ours, half)
+    if theirs is None:
+        return [NONE, here, NONE]
+    off = ours - theirs
+    mark = "" if abs(off) <= half else f" {ABOVE if off > 0 else BELOW}"
+    return [f"{theirs:.2f}", here, f"{signed(off)}{mark}"]
+
+
+def _with_interval(value: float, half: float) -> str:
+    return f"{value:.2f} ±{half:.2f}"
+
+
+def tests(outcome: Outcome, paper: PaperTable) -> Grid:
+    """Systems against each other: difference, 95 % interval and p, and the paper's difference."""
+    pairs = [("agree", "basic"), ("agree", "pivot")]
+    if "complete" in outcome.systems:
+        pairs += [("complete", "basic"), ("complete", "pivot"), ("complete", "agree")]
+    head = ["direction"]
+    for ours, theirs in pairs:
+        head += [f"{NAMES[ours]} − {NAMES[theirs]}", "95 %", "p"]
+        head += ["in the paper"] if ours != "complete" else []
+    rows = []
+    for kind in KINDS:
+        some = _ordered(outcome, kind, paper)
+        for name in some:
+            found = [_tested(outcome, pair, name) for pair in pairs]
+            rows.append([name, *_test_cells(pairs, found, paper.rows.get(name))])
+        group = kind.replace("-", "_")
+        means = [outcome.tests[pair].averages[group].bleu for pair in pairs]
+        cells = _test_cells(pairs, means, paper.averages[kind])
+        rows.append([f"{kind} average ({len(some)})", *cells])
+    return grid("Differences in BLEU, paired bootstrap, two-sided", head, rows)
+
+
+def _tested(outcome: Outcome, pair: tuple[str, str], name: str) -> Difference:
+    return next(row.bleu for row in outcome.tests[pair].directions if row.name == name)
+
+
+def _test_cells(
+    pairs: Sequence[tuple[str, str]], found: Sequence[Difference], printed: Scores | None
+) -> list[str]:
+    cells: list[str] = []
+    for (ours, theirs), item in zip(pairs, found, strict=True):
+        cells += [signed(item.difference), f"{signed(item.low)} to {signed(item.high)}"]
+        cells.append(f"{item.p:.3f}")
+        if ours == "complete":
+            continue
+        scores = vars(printed) if printed else {}
+        cells.append(signed(scores[ours] - scores[theirs]) if scores else NONE)
+    return cells
+
+
+def lowercased(outcome: Outcome) -> Grid:
+    """The averages without case, since the paper does not say which its are."""
+    rows = []
+    for name in outcome.systems:
+        means = [outcome.average(name, kind.replace("-", "_")) for kind in KINDS]
+        rows.append([NAMES[name], *(f"{m.bleu_lowercase:.2f}" if m else NONE for m in means)])
+    return grid("Averages of lowercased BLEU", ["", *KINDS], rows)
+
+
+def by_size(outcomes: Sequence[tuple[str, Outcome]]) -> Grid:
+    """The small-data study: averages, their gains, and how far directions lie apart."""
+    head = ["lines a corpus"]
+    head += [f"{NAMES[system]}, zero-shot" for system in SYSTEMS]
+    head += ["Agree − Basic", "95 %", "Agree − Pivot", "95 %"]
+    head += [f"{NAMES[system]}, spread" for system in SYSTEMS]
+    head += ["Basic, supervised", "Agree, supervised"]
+    rows = []
+    for size, outcome in outcomes:
+        cells = [size]
+        for system in SYSTEMS:
+            mean = outcome.average(system, "zero_shot")
+            cells.append(_with_interval(mean.bleu, mean.bleu_confidence) if mean else NONE)
+        for other in ("basic", "pivot"):
+            item = outcome.tests["agree", other].averages["zero_shot"].bleu
+            cells += [signed(item.difference), f"{signed(item.low)} to {signed(item.high)}"]
+        cells += [f"{_spread(outcome, system):.2f}" for system in SYSTEMS]
+        for system in ("basic", "agree"):
+            mean = outcome.average(system, "supervised")
+            cells.append(f"{mean.bleu:.2f}" if mean else NONE)
+        rows.append(cells)
+    return grid("BLEU, cased; spread: standard deviation over zero-shot directions", head, rows)
+
+
+def _spread(outcome: Outcome, system: str) -> float:
+    return pstdev(outcome.row(system, name).bleu.score for name in _zero_shot(outcome))

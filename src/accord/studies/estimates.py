@@ -1,0 +1,148 @@
+"""How long a reproduction takes and what it needs on disk: rough, and said before it begins.
+
+Times are those of one H200: benchmarks/train_speed_h200_202611.md, docs/agreement.md and
+benchmarks/decode_speed_h200_202611.md. An update takes a fixed time and a time for each of its
+target tokens, both fitted to the rows of that table.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from accord.config.objectives import CompleteConfig
+from accord.config.schema import Experiment
+from accord.fetching.catalogue import dataset
+from accord.studies.branches import BURN_IN, Study
+from accord.studies.reproduction import Plan, Stage
+
+# Seconds an update, and a target token; by `model.input_feeding`.
+_UPDATE = {False: (0.0076, 0.94e-6), True: (0.0098, 1.05e-6)}
+_BF16_ONLY = 2.0
+"""fp32 counts twice: the table is bf16, and fp32 was not measured."""
+_AGREEMENT = {"hard": 2.6, "sampled": 2.6, "continuous": 5.3, "straight-through": 5.3}
+"""Times the update of Basic, computed in every update; sampled, straight-through by analogy."""
+_ROUND = 0.72
+"""What decoding synthetic pairs takes, of the time that training on them once does. From ×1.41 of
+Basic with every third update and three uses (benchmarks/results/europarl-complete)."""
+_FILLED = 0.87
+"""Target tokens in `batch_tokens`, which counts padding and the longer side."""
+_MILLION_PAIRS = 60.0
+"""Seconds of one core that `prepare` takes."""
+_EVALUATION_ROWS, _SCORING, _BEAM_STEP = 18, 28.0, 4.2
+"""Seconds for 18 rows of 2,000 sentences: scoring, and searching for each hypothesis kept."""
+_PAIR_BYTES = 150
+"""In a store, a pair kept."""
+_SECONDS = 3600.0
+
+ASSUMPTIONS = (
+    "An estimate, from figures measured on one NVIDIA H200 in bf16 "
+    "(benchmarks/train_speed_h200_202611.md); agreement costs 2.6 (hard) or 5.3 (continuous) "
+    "times an update; fp32 is taken as twice bf16, which was not measured. "
+    "--speed gives your own target tokens a second of Basic. Time to fetch is not counted."
+)
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Gigabytes."""
+
+    stores: float
+    runs: float
+
+
+def hours(stage: Stage, plan: Plan, speed: float | None = None) -> float:
+    """How long a stage takes from its beginning, by `speed` in target tokens a second of Basic."""
+    if stage.study is None:
+        return 0.0
+    if stage.kind == "prepare":
+        return plan.setting.lines / 1e6 * _MILLION_PAIRS / _SECONDS
+    if stage.kind == "train":
+        return _training(stage.study, stage.run, speed) / _SECONDS
+    if stage.kind == "evaluate":
+        graph = stage.study.experiment.graph
+        rows = len(graph.directions) + len(graph.zero_shot)
+        share = rows / _EVALUATION_ROWS
+        return share * (_SCORING + _BEAM_STEP * plan.options.beam) / _SECONDS
+    return 0.0
+
+
+def _training(study: Study, run: str, speed: float | None) -> float:
+    experiment = study.experiment
+    seconds = _update(experiment, speed)
+    if run == BURN_IN:
+        return study.start * seconds
+    updates = experiment.training.steps - study.start
+    agreement = experiment.objective.agreement
+    if run == "agree" and agreement is not None:
+        part = agreement.fraction / agreement.every
+        return updates * seconds * (1 + (_AGREEMENT[agreement.decoding] - 1) * part)
+    if run == "complete":
+        complete = experiment.objective.complete or CompleteConfig()
+        return updates * seconds * (1 + (1 + _ROUND / complete.uses) / complete.every)
+    return updates * seconds
+
+
+def _update(experiment: Experiment, speed: float | None) -> float:
+    tokens = _FILLED * experiment.training.batch_tokens
+    if speed is not None:
+        return tokens / speed
+    fixed, each = _UPDATE[experiment.model.input_feeding]
+    slower = _BF16_ONLY if experiment.training.precision == "fp32" else 1.0
+    return slower * (fixed + each * tokens)
+
+
+def disk(plan: Plan) -> Disk:
+    """What the stores and all checkpoints take in the end; fetched text comes on top."""
+    stores = runs = 0.0
+    for study in plan.studies:
+        limits = [corpus.limit for corpus in study.experiment.corpora]
+        most = sum(limit for limit in limits if limit is not None)
+        pairs = most if None not in limits else plan.setting.lines
+        stores += min(pairs, plan.setting.lines) * _PAIR_BYTES / 1e9
+        runs += (1 + len(plan.options.branches)) * _run_bytes(study.experiment) / 1e9
+    return Disk(stores, runs)
+
+
+def _run_bytes(experiment: Experiment) -> float:
+    """Kept checkpoints and the best one: weights in fp32, for Adam with two moments."""
+    import torch
+
+    from accord.training.setup import build_model
+
+    with torch.device("meta"):
+        model = build_model(experiment, experiment.vocabulary.size)
+    weights = 4 * sum(parameter.numel() for parameter in model.parameters())
+    kept = experiment.training.keep + 1
+    return kept * weights * (3.0 if experiment.training.optimizer.kind == "adam" else 1.0)
+
+
+def overview(plan: Plan, speed: float | None = None) -> str:
+    """What would be done, and what has been."""
+    return "\n".join(_lines(plan, speed)) + "\n"
+
+
+def _lines(plan: Plan, speed: float | None) -> Iterator[str]:
+    yield f"{plan.setting.name}, {plan.scale} scale: {len(plan.stages)} stages, to {plan.directory}"
+    total = left = 0.0
+    for number, stage in enumerate(plan.stages, start=1):
+        time, done = hours(stage, plan, speed), stage.done()
+        total += time
+        left += 0.0 if done else time
+        said = "done" if done else _time(time)
+        yield f"\n{number}. {plan.title(stage)}{f' [{said}]' if said else ''}"
+        yield f"   {stage.command}"
+    yield f"\nThen {plan.page} is written."
+    needed = disk(plan)
+    rest = f", of which {_time(left) or 'hardly any'} is still to come" if left < total else ""
+    yield f"\nTime: {_time(total) or 'minutes'}{rest}. {ASSUMPTIONS}"
+    yield (
+        f"Disk: data {dataset(plan.setting.dataset).size} (below {plan.data}); stores about "
+        f"{needed.stores:.1f} GB, checkpoints about {needed.runs:.1f} GB (below {plan.directory})."
+    )
+
+
+def _time(hours: float) -> str:
+    """`about 3.4 hours`, `about 12 minutes`; nothing for what takes no time worth naming."""
+    minutes = 60 * hours
+    if minutes < 0.5:
+        return ""
+    return f"about {hours:.1f} hours" if hours >= 1 else f"about {minutes:.0f} min"

@@ -1,0 +1,260 @@
+"""The way from nothing to a finished reproduction: stages, each with the command that does it."""
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from accord.config.load import load, recipe
+from accord.config.schema import Experiment
+from accord.errors import AccordError
+from accord.fetching.catalogue import dataset
+from accord.fetching.fetch import missing
+from accord.studies import branches as state
+from accord.studies.branches import BURN_IN, Options, Study, assignment
+from accord.studies.paper import Scale, Setting, size_name
+
+Kind = Literal["fetch", "experiment", "prepare", "train", "evaluate", "report"]
+
+# Where the recipes look for text.
+_DATA = Path("data")
+_TITLES = {
+    BURN_IN: "Basic, up to where the branches part",
+    "basic": "more Basic",
+    "agree": "Agree, from the same checkpoint, as many updates",
+    "complete": "Complete, from the same checkpoint, as many updates",
+}
+# Decided by the plan, so that branches have one origin and lie where they are looked for.
+_OURS = ("run", "training.init_from")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of the way: the arguments of `accord`, and whether its result is there already."""
+
+    kind: Kind
+    title: str
+    arguments: tuple[str, ...]
+    done: Callable[[], bool]
+    output: Path | None = None
+    """Where stdout goes, if it is the result."""
+    study: Study | None = None
+    run: str = ""
+    """For training and evaluation: which run of the study."""
+
+    @property
+    def command(self) -> str:
+        """What a person would type."""
+        typed = f"accord {shlex.join(self.arguments)}"
+        if self.output is None:
+            return typed
+        folder, file = (shlex.quote(str(path)) for path in (self.output.parent, self.output))
+        return f"mkdir -p {folder} && {typed} > {file}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All stages of a reproduction, in order."""
+
+    setting: Setting
+    scale: Scale
+    directory: Path
+    data: Path
+    options: Options
+    studies: tuple[Study, ...]
+    stages: tuple[Stage, ...]
+    sizes: tuple[int, ...] = ()
+    """One for each study, where the setting is run for several."""
+
+    @property
+    def page(self) -> Path:
+        """The report of the whole."""
+        return self.directory / "reproduction.md"
+
+    def title(self, stage: Stage) -> str:
+        """What a stage is called, with the size where there are several."""
+        place = f"{stage.study.directory.name}: " if self.sizes and stage.study else ""
+        return f"{stage.kind}: {place}{stage.title}"
+
+
+def make_plan(
+    setting: Setting,
+    *,
+    scale: Scale = "full",
+    data: Path = _DATA,
+    to: Path | None = None,
+    source: Path | None = None,
+    accepted: bool = False,
+    overrides: Sequence[str] = (),
+    sizes: Sequence[int] = (),
+    options: Options | None = None,
+) -> Plan:
+    """Plan a setting; `accepted` says that the licence of its data is, `source` replaces the net.
+
+    `overrides` are the user's own changes to the experiment, and `sizes` are for the small-data
+    study alone.
+    """
+    for item in overrides:
+        _refuse(item)
+    name = setting.recipe(scale)
+    directory = to or Path("reproduce") / f"{setting.name}{'-small' if scale == 'small' else ''}"
+    options = options or Options(split=setting.split)
+    studies = []
+    for size in sizes or (None,):
+        place = directory if size is None else directory / size_name(size)
+        changes = [*_changes(setting, scale, name, place, data, size), *overrides]
+        studies.append(Study.make(place, _shown(recipe(name)), tuple(changes)))
+    fetching = ["fetch", setting.dataset, "--to", str(data)]
+    fetching += ["--from", str(source)] if source else []
+    fetching += ["--yes"] if accepted else []
+    first = Stage(
+        "fetch",
+        f"the data: {dataset(setting.dataset).title}",
+        tuple(fetching),
+        partial(_fetched, setting, data, studies, options),
+    )
+    stages = (first, *(stage for study in studies for stage in _stages(study, options)))
+    return Plan(setting, scale, directory, data, options, tuple(studies), stages, tuple(sizes))
+
+
+def _refuse(override: str) -> None:
+    key = override.partition("=")[0]
+    if key in _OURS:
+        raise AccordError(
+            f"{key} is decided by the reproduction itself",
+            where=f"--set {override}",
+            fix="choose where runs lie with --to DIR",
+        )
+
+
+def _fetched(setting: Setting, data: Path, studies: Sequence[Study], options: Options) -> bool:
+    """Text is not missed any more when all of it has been prepared."""
+    return not missing(dataset(setting.dataset), data) or all(
+        _prepared(study, options) for study in studies
+    )
+
+
+def _prepared(study: Study, options: Options) -> bool:
+    """The store is not missed any more when all has been trained."""
+    return state.prepared(study.experiment) or _trained(study, options.branches)
+
+
+def _trained(study: Study, runs: Sequence[str]) -> bool:
+    return all(state.trained(study.run(name), study.run_experiment(name)) for name in runs)
+
+
+def _burnt_in(study: Study, options: Options) -> bool:
+    """Nor is the burn-in when all branches have been trained."""
+    return _trained(study, (BURN_IN,)) or _trained(study, options.branches)
+
+
+def _shown(path: Path) -> Path:
+    """As short as it can be said from here."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _changes(
+    setting: Setting, scale: Scale, name: str, place: Path, data: Path, size: int | None
+) -> Iterator[str]:
+    """What makes the recipe the study's own; the user's changes come after these."""
+    experiment = load(recipe(name))
+    if data != _DATA:
+        yield from _moved(experiment, data)
+    yield assignment("store", str(place / "store"))
+    # Early stopping would end the branches after different numbers of updates.
+    yield "training.validation.patience=null"
+    if scale == "small":
+        yield from setting.small_overrides
+    if size is not None:
+        yield f"name={setting.name}-{size_name(size)}"
+        yield from (f"corpora.{i}.limit={size}" for i in range(len(experiment.corpora)))
+
+
+def _moved(experiment: Experiment, data: Path) -> Iterator[str]:
+    """The recipe's files below another directory."""
+
+    def below(path: str) -> str:
+        return str(data / Path(path).relative_to(_DATA))
+
+    for i, corpus in enumerate(experiment.corpora):
+        yield assignment(f"corpora.{i}.train", below(corpus.train[0].path))
+    for split, held_out in experiment.held_out.items():
+        if held_out.path:
+            yield assignment(split, below(held_out.path))
+        for i, item in enumerate(held_out.sets):
+            yield assignment(f"{split}.{i}.path", below(item.path))
+
+
+def _stages(study: Study, options: Options) -> Iterator[Stage]:
+    file = str(study.file)
+    yield Stage(
+        "experiment",
+        "the experiment of this study",
+        ("config", str(study.recipe), *_sets(study.overrides)),
+        partial(state.written, study.file, study.experiment),
+        output=study.file,
+        study=study,
+    )
+    yield Stage(
+        "prepare",
+        "clean, disjoint and tokenised",
+        ("prepare", file),
+        partial(_prepared, study, options),
+        study=study,
+    )
+    for name in (BURN_IN, *options.branches):
+        study.run_experiment(name)  # a setting that cannot be is said now
+        yield Stage(
+            "train",
+            _TITLES[name],
+            ("train", file, *_sets(study.changes(name))),
+            partial(_burnt_in, study, options)
+            if name == BURN_IN
+            else partial(_trained, study, (name,)),
+            study=study,
+            run=name,
+        )
+    yield from _evaluations(study, options)
+    runs = [str(study.run(name)) for name in sorted(options.branches, key=_place)]
+    pages = [f"--{kind}={study.directory / f'report.{end}'}" for kind, end in _PAGES]
+    yield Stage(
+        "report",
+        "the report",
+        ("report", *runs, "--name", options.evaluation, *pages),
+        bool,  # never done: it takes seconds, and is always of the newest figures
+        study=study,
+    )
+
+
+_PAGES = (("html", "html"), ("markdown", "md"))
+
+
+def _place(name: str) -> int:
+    """The order in a report: Agree is what it is about."""
+    return ("agree", "basic", "complete").index(name)
+
+
+def _evaluations(study: Study, options: Options) -> Iterator[Stage]:
+    how = ["--split", options.split, "--beam", str(options.beam)]
+    how += ["--checkpoint", options.checkpoint]
+    basic = study.run("basic")
+    for name in options.branches:
+        against = None if name == "basic" else basic
+        tested = ["--against", str(basic)] if against else []
+        yield Stage(
+            "evaluate",
+            f"all directions of {name}, direct and through pivots",
+            ("evaluate", str(study.run(name)), *how, *tested),
+            partial(
+                state.evaluated, study.run(name), options.evaluation, options.checkpoint, against
+            ),
+            study=study,
+            run=name,
+        )
+
+
+def _sets(changes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(part for change in changes for part in ("--set", change))

@@ -1,0 +1,247 @@
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from accord.config.load import dump, load, store_directory
+from accord.config.schema import Experiment
+from accord.errors import AccordError
+
+GOOD = """\
+languages: [en, de, fr]
+corpora:
+  - {pair: en-de, train: "data/train.{lang}"}
+  - pair: en-fr
+    train: ["a.{lang}.gz", {path: b.tmx, format: tmx}]
+dev: dev.{lang}
+test:
+  - {pair: en-de, path: "test.de.{lang}"}
+overlap: disjoint
+"""
+
+
+def experiment(tmp_path, text=GOOD, *overrides):
+    path = tmp_path / "x.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load(path, overrides)
+
+
+def complaint(tmp_path, text=GOOD, *overrides) -> str:
+    with pytest.raises(AccordError) as caught:
+        experiment(tmp_path, text, *overrides)
+    return str(caught.value)
+
+
+def test_shorthands_are_written_out(tmp_path):
+    found = experiment(tmp_path)
+    assert found.name == "x"
+    assert found.corpora[0].train[0].path == "data/train.{lang}"
+    assert [source.format for source in found.corpora[1].train] == ["auto", "tmx"]
+    assert found.dev.path == "dev.{lang}"
+    assert found.test.sets[0].pair == "en-de"
+    assert found.overlap.mode == "disjoint"
+    assert store_directory(found) == Path("stores/x")
+
+
+def test_resolved_yaml_reads_back_as_the_same_experiment(tmp_path):
+    found = experiment(tmp_path)
+    (tmp_path / "again.yaml").write_text(dump(found), encoding="utf-8")
+    assert load(tmp_path / "again.yaml") == found
+
+
+def test_overrides_change_single_keys(tmp_path):
+    found = experiment(
+        tmp_path,
+        GOOD,
+        "vocabulary.size=500",
+        "corpora.1.limit=10",
+        "overlap.matching=normalised",
+        "corpora.0.train=other.{lang}",
+    )
+    assert found.vocabulary.size == 500
+    assert found.corpora[1].limit == 10
+    assert (found.overlap.mode, found.overlap.matching) == ("disjoint", "normalised")
+    assert found.corpora[0].train[0].path == "other.{lang}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "parts"),
+    [
+        (
+            "overlap: disjoint",
+            "overlop: disjoint",
+            ["line 9", "'overlop'", "did you mean 'overlap'"],
+        ),
+        ('train: "data', 'trian: "data', ["line 3", "did you mean 'train'", "known here: pair"]),
+        (
+            "overlap: disjoint",
+            "overlap: disjunct",
+            ["line 9", "overlap.mode", "'disjunct'", "'disjoint', 'pairwise' or 'keep'"],
+        ),
+        (
+            "overlap: disjoint",
+            "vocabulary:\n  size: many",
+            ["line 10", "vocabulary.size", "'many'", "integer", "Number of entries"],
+        ),
+        ("overlap: disjoint", "vocabulary: {size: 70000}", ["70000", "65536"]),
+        ("pair: en-fr", "pair: en-it", ["line 4", "'it'", "`languages`", "add it there"]),
+        ("pair: en-fr", "pair: english", ["corpora.1.pair", "'english'"]),
+        ("pair: en-fr", "pair: en-de", ["corpus 1 has the pair", "one `train`"]),
+        (
+            "languages: [en, de, fr]",
+            "languages: [en, de, fr, es]",
+            ["do not connect", "en de fr; es"],
+        ),
+        ("languages: [en, de, fr]", "languages: [en, de, en, fr]", ["line 1", "twice"]),
+        ("languages: [en, de, fr]\n", "", ["'languages' is missing", "All languages to translate"]),
+        (
+            "overlap: disjoint",
+            "languages: [en]",
+            ["line 9", "'languages' was given before, in line 1"],
+        ),
+        ("overlap: disjoint", "overlap: pairwise", ["needs the pairs", "pairs: ["]),
+        (
+            "overlap: disjoint",
+            "overlap: {mode: pairwise, pairs: [en-de]}",
+            ["en-de is supervised", "zero-shot pairs: de-fr"],
+        ),
+        ("overlap: disjoint", "overlap: {mode: keep, pairs: [de-fr]}", ["takes no pairs"]),
+        ("dev: dev.{lang}", "dev: {path: 'a.{lang}', sets: [{pair: en-de, path: b}]}", ["both"]),
+        ("overlap: disjoint", "overlap: [", ["not a readable YAML file"]),
+        ("overlap: disjoint", "name: 2024-13-45", ["not a readable YAML file"]),
+        ("overlap: disjoint", f"x: {'[' * 3000}{']' * 3000}", ["not a readable YAML file"]),
+        (
+            '  - {pair: en-de, path: "test.de.{lang}"}',
+            "  - {pair: en-de, path: 'a.{lang}'}\n  - {pair: de-en, path: 'b.{lang}'}",
+            [
+                "line 9",
+                "test.sets.1.pair",
+                "de-en (b.{lang})",
+                "en-de (a.{lang})",
+                "one set a pair",
+            ],
+        ),
+        ("dev: dev.{lang}", "dev: ''", ["line 6", "dev.path", "''"]),
+        ("data/train.{lang}", "", ["corpora.0.train.0.path", "''"]),
+        ("overlap: disjoint", "store: ''", ["line 9", "store"]),
+        ("overlap: disjoint", 'run: "a\\nb"', ["line 9", "run"]),
+        ("overlap: disjoint", "name: ..", ["line 9", "name"]),
+        ("overlap: disjoint", "name: -x", ["line 9", "name"]),
+        ("overlap: disjoint", "cleaning: {max_characters: null}", ["max_characters"]),
+        ("overlap: disjoint", "cleaning: {max_characters: 20001}", ["20001", "20000"]),
+        ("overlap: disjoint", "vocabulary: {sample: 99}", ["99", "100"]),
+        ("overlap: disjoint", "seed: yes", ["line 9", "True", "integer"]),
+        ("overlap: disjoint", "cleaning: {max_ratio: true}", ["max_ratio", "True"]),
+        ("overlap: disjoint", "cleaning: {max_subwords: on}", ["max_subwords", "True"]),
+        ("pair: en-fr", "pair: en-fr\n    limit: yes", ["corpora.1.limit", "True"]),
+        ("overlap: disjoint", "on: 1", ["True", "Keys should be strings", "in quotes"]),
+    ],
+)
+def test_every_mistake_names_place_value_and_remedy(tmp_path, old, new, parts):
+    message = complaint(tmp_path, GOOD.replace(old, new))
+    assert str(tmp_path / "x.yaml") in message
+    for part in parts:
+        assert part in message
+
+
+def test_several_mistakes_are_shown_at_once(tmp_path):
+    text = GOOD.replace("overlap: disjoint", "overlop: a\nseed: -1")
+    message = complaint(tmp_path, text)
+    assert "2 problems" in message
+    assert "overlop" in message
+    assert "seed" in message
+
+
+def test_a_bad_override_is_named_as_such(tmp_path):
+    assert "--set vocabulary.size=big" in complaint(tmp_path, GOOD, "vocabulary.size=big")
+    assert "did you mean 'size'" in complaint(tmp_path, GOOD, "vocabulary.siez=1000")
+    assert "key=value" in complaint(tmp_path, GOOD, "seed")
+    assert "no place" in complaint(tmp_path, GOOD, "corpora.7.limit=1")
+
+
+def test_pairwise_needs_a_pivot_between_the_pair(tmp_path):
+    text = GOOD.replace("[en, de, fr]", "[en, de, fr, es]").replace(
+        "dev:", "  - {pair: fr-es, train: 'c.{lang}'}\ndev:"
+    )
+    text = text.replace("overlap: disjoint", "overlap: {mode: pairwise, pairs: [de-es]}")
+    assert "no corpora of de-es meet in a pivot language" in complaint(tmp_path, text)
+
+
+def test_shorthands_inside_lists_make_room_for_overrides(tmp_path):
+    found = experiment(tmp_path, GOOD, "corpora.1.train.0.format=iwslt")
+    assert found.corpora[1].train[0].format == "iwslt"
+
+
+def test_a_missing_file_proposes_the_nearest(tmp_path):
+    (tmp_path / "europarl.yaml").write_text(GOOD, encoding="utf-8")
+    with pytest.raises(AccordError, match=r"did you mean .*europarl\.yaml"):
+        load(tmp_path / "europrl.yaml")
+
+
+def test_the_schema_describes_every_key():
+    schema = Experiment.model_json_schema(mode="validation")
+    sections = [schema, *schema["$defs"].values()]
+    for section in sections:
+        for key, value in section["properties"].items():
+            assert value.get("description"), f"{key} has no description"
+    json.dumps(schema)
+
+
+def test_values_of_the_wrong_shape_are_explained(tmp_path):
+    assert "corpora" in complaint(
+        tmp_path, yaml.safe_dump({"languages": ["en", "de"], "corpora": 3})
+    )
+    assert "mapping" in complaint(tmp_path, "- a\n- b\n")
+
+
+def test_the_norway_problem_is_explained_once(tmp_path):
+    """YAML takes `no` for false; the list is then too short, which only follows from it."""
+    text = "languages: [en, no]\ncorpora: [{pair: en-no, train: 'a.{lang}'}]\n"
+    message = complaint(tmp_path, text)
+    assert "languages.1" in message
+    assert "put the word in quotes" in message
+    assert "problems" not in message
+    assert "at least 2" not in message
+    assert "at least 2" in complaint(tmp_path, text.replace("en, no", "en"))
+
+
+def test_whole_numbers_serve_where_a_number_is_wanted(tmp_path):
+    found = experiment(tmp_path, GOOD, "cleaning.max_ratio=3", "vocabulary.temperature=5")
+    assert (found.cleaning.max_ratio, found.vocabulary.temperature) == (3.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "filters.round_trip=-.inf",
+        "weight=.inf",
+        "filters.length_ratio=[0,.inf]",
+        "teacher.tolerance=.nan",
+    ],
+)
+def test_numbers_have_an_end(tmp_path, item):
+    assert "should be a finite number" in complaint(tmp_path, GOOD, f"objective.complete.{item}")
+
+
+def test_aliases_are_followed_once(tmp_path):
+    """Each list of ten is ten times the one before: all of them would be a billion visits."""
+    lists = ["x0: &x0 [{a: 1}, {a: 1}]"]
+    lists += [f"x{i}: &x{i} [{', '.join([f'*x{i - 1}'] * 10)}]" for i in range(1, 10)]
+    assert "unknown key 'x9'" in complaint(tmp_path, GOOD + "\n".join(lists))
+    assert "unknown key 'x'" in complaint(tmp_path, "&a\n" + GOOD + "x: *a\n")
+
+
+@pytest.mark.parametrize("part", ["²", "٣", "-1"])
+def test_items_are_numbered_in_plain_digits(tmp_path, part):
+    assert f"no place '{part}'" in complaint(tmp_path, GOOD, f"corpora.{part}.limit=5")
+
+
+def test_an_override_nested_too_deeply(tmp_path):
+    assert "not YAML" in complaint(tmp_path, GOOD, f"seed={'[' * 3000}")
+
+
+def test_a_directory_is_no_experiment_file(tmp_path):
+    with pytest.raises(AccordError, match="cannot be read: Is a directory") as caught:
+        load(tmp_path)
+    assert caught.value.where == str(tmp_path)

@@ -1,0 +1,75 @@
+"""Small models of every kind that can be exported, and their graphs loaded."""
+
+from pathlib import Path
+
+import torch
+
+from accord.config.load import load, run_directory, store_directory
+from accord.data.prepare import prepare
+from accord.data.store import Store
+from accord.data.vocabulary import EOS
+from accord.export.run import graphs
+from accord.inference.backends.onnx_sessions import Sessions
+from accord.models.gnmt import GNMT
+from accord.training.optim import build_optimizer
+from accord.training.run import RunDirectory
+from accord.training.setup import build_model
+from toy_corpus import sentence, write_experiment, write_lines
+
+V, D = 40, 16
+TAGS = [2, 3]
+KINDS = [
+    (preset, layers, feeding)
+    for preset, layers in (("paper", 1), ("paper", 2), ("gnmt3", 2), ("gnmt3", 3))
+    for feeding in (True, False)
+]
+
+
+def small(preset: str, layers: int, feeding: bool, *, seed: int = 1, ends: float = 1.3) -> GNMT:
+    """Random weights, large enough for translations that differ; `ends` makes ends likelier."""
+    torch.manual_seed(seed)
+    return enlarged(GNMT(V, D, preset, layers, input_feeding=feeding).eval(), ends)
+
+
+def enlarged(model: GNMT, ends: float) -> GNMT:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.mul_(2.0)
+        model.target_embedding.weight[EOS] *= ends
+    return model
+
+
+def sessions(model: GNMT, precision: str = "fp32") -> Sessions:
+    """The model in ONNX Runtime."""
+    made = graphs(model, precision)
+    return Sessions(made["encoder.onnx"], made["decoder.onnx"], threads=1)
+
+
+LANGUAGES = ["en", "de", "fr"]
+
+
+def made_run(directory: Path, *, held_out: bool = True, **model) -> Path:
+    """A run with one checkpoint of random weights; en-de and en-fr have data."""
+    for split, numbers in (("train", range(300)), ("test", range(1000, 1012))):
+        for language in LANGUAGES:
+            write_lines(directory / f"{split}.{language}", (sentence(i, language) for i in numbers))
+    experiment = write_experiment(
+        directory,
+        languages=LANGUAGES,
+        corpora=[
+            {"pair": f"en-{x}", "train": str(directory / "train.{lang}")} for x in ("de", "fr")
+        ],
+        overlap="keep",
+        vocabulary={"size": 330},
+        model={"units": 24, "preset": "gnmt3", **model},
+        run=str(directory / "run"),
+        **({"test": str(directory / "test.{lang}")} if held_out else {}),
+    )
+    settings = load(experiment)
+    prepare(settings, workers=1)
+    store, run = Store(store_directory(settings)), RunDirectory(run_directory(settings))
+    run.begin(settings, store, False)
+    network = enlarged(build_model(settings, len(store.vocabulary)), ends=1.5)
+    run.checkpoints.save(7, network, build_optimizer("adam", network), {"best_step": 7})
+    return run.path

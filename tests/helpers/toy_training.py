@@ -1,0 +1,271 @@
+"""Tiny experiments to train in the tests of this folder, and processes that die when told to.
+
+Run as a script it is the command `accord` with a fault: see `Fault.of`.
+"""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+from safetensors.torch import load_file
+
+from accord import cli
+from accord.config.load import load
+from accord.config.schema import Experiment
+from accord.training.update import Updater
+
+LANGUAGES = ("en", "de", "fr")
+WORDS = {
+    "en": "zero one two three four five six seven eight nine".split(),
+    "de": "null eins zwei drei vier fünf sechs sieben acht neun".split(),
+    "fr": "zéro un deux trois quatre cinq six sept huit neuf".split(),
+}
+TIMES = ("seconds", "training_seconds", "wait_share", "source_tokens_per_s", "target_tokens_per_s")
+
+# Hard agreement of a model of a few steps, which says nothing sensible: learn whatever it says.
+HARD = {
+    "decoding": "hard",
+    "weight": 0.3,
+    "normalize": "token",
+    "relative_length": False,
+    "distinct_bigrams": 0.0,
+    "least_length": 0.0,
+}
+
+
+def number(value: int, language: str) -> str:
+    return " ".join(WORDS[language][int(digit)] for digit in str(value))
+
+
+def write_text(path: Path, numbers, language: str) -> None:
+    path.write_text("".join(f"{number(n, language)}\n" for n in numbers), encoding="utf-8")
+
+
+@cache
+def prepared(base: Path, lines: int = 60, units: int = 8) -> Path:
+    """An experiment file with its store; made once in the base directory of a test session."""
+    from accord.data.prepare import prepare
+
+    directory = base / f"toy-training-{lines}-{units}"
+    directory.mkdir()
+    for language in LANGUAGES:
+        # Numbers of one to four digits, so that there are several buckets of length.
+        write_text(directory / f"train.{language}", (i * i for i in range(lines)), language)
+        write_text(directory / f"dev.{language}", range(7001, 7005), language)
+    settings = {
+        "languages": list(LANGUAGES),
+        "corpora": [
+            {"pair": f"en-{other}", "train": str(directory / "train.{lang}")}
+            for other in LANGUAGES[1:]
+        ],
+        "dev": str(directory / "dev.{lang}"),
+        "overlap": "keep",
+        "vocabulary": {"size": 320},
+        "store": str(directory / "store"),
+        "model": {"units": units, "encoder_layers": 1, "decoder_layers": 2},
+        "training": {
+            "steps": 40,
+            "batch_tokens": 128,
+            "threads": 1,
+            "optimizer": {"kind": "adam", "learning_rate": 0.01, "warmup": 10},
+            "log_every": 5,
+            "save_every": 7,
+            "keep": 2,
+            "validation": {"every": 9, "sentences": 0},
+        },
+    }
+    path = directory / "toy.yaml"
+    path.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+    prepare(load(path), workers=1)
+    return path
+
+
+def experiment(toy: Path, run: Path, **keys: object) -> Experiment:
+    """The toy experiment in a run directory; a double underscore in a key stands for a dot."""
+    return load(toy, overrides(run, **keys))
+
+
+def overrides(run: Path, **keys: object) -> list[str]:
+    changed = {"run": str(run), **keys}
+    return [f"{key.replace('__', '.')}={json.dumps(value)}" for key, value in changed.items()]
+
+
+def arguments(toy: Path, run: Path, **keys: object) -> list[str]:
+    """The command line of the same."""
+    flags = [part for item in overrides(run, **keys) for part in ("--set", item)]
+    return ["train", str(toy), *flags]
+
+
+class Notes:
+    """Progress that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.details: list[str] = []
+
+    def start(self, what: str, total: int | None = None) -> None:
+        pass
+
+    def reach(self, done: int, detail: str = "") -> None:
+        self.details.append(detail)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+# --- what a run has written ------------------------------------------------------------------
+
+
+def checkpoints(run: Path) -> list[int]:
+    """The steps that have a checkpoint."""
+    return sorted(int(p.name.split("-")[1]) for p in (run / "checkpoints").glob("step-????????"))
+
+
+def checkpoint(run: Path, step: int) -> Path:
+    return run / "checkpoints" / f"step-{step:08d}"
+
+
+def weights(run: Path, step: int):
+    return load_file(checkpoint(run, step) / "model.safetensors")
+
+
+def story(run: Path, step: int) -> dict[str, object]:
+    """All that must not depend on interruptions: weights, optimiser, standing, metrics."""
+    path = checkpoint(run, step)
+    state = json.loads((path / "state.json").read_text())
+    for key in ("seal", "seconds"):
+        del state[key]
+    del state["totals"]["seconds"], state["totals"]["wait"]
+    return {
+        "state": state,  # with the checksums of weights and optimiser
+        "metrics": [{k: v for k, v in line.items() if k not in TIMES} for line in metrics(run)],
+    }
+
+
+def metrics(run: Path, kind: str | None = None) -> list[dict]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if kind in (None, line["kind"])]
+
+
+# --- processes -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fault:
+    """At the `at`-th of the named events the process gets a signal; each update takes `pause`."""
+
+    at: int = 0
+    number: int = signal.SIGKILL
+    events: str = "update"
+    """update, disk, or update+disk"""
+    pause: float = 0.0
+    largest_file: int | None = None
+
+    @staticmethod
+    def of(text: str) -> "Fault":
+        return Fault(**json.loads(text))
+
+    def arm(self) -> None:
+        from accord.training.update import Updater
+
+        left = self.at
+
+        def before(original):
+            def call(*args, **kwargs):
+                nonlocal left
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), self.number)
+                return original(*args, **kwargs)
+
+            return call
+
+        if self.pause:
+            plain = Updater.update
+            Updater.update = lambda *args: (time.sleep(self.pause), plain(*args))[1]
+        if "update" in self.events:
+            Updater.update = before(Updater.update)
+        if "disk" in self.events:
+            os.fsync = before(os.fsync)
+            Path.replace = before(Path.replace)
+            Path.rename = before(Path.rename)
+            Path.mkdir = before(Path.mkdir)
+        if self.largest_file is not None:
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_FSIZE, (self.largest_file, self.largest_file))
+
+
+def command(args: list[str], output: str, fault: Fault) -> None:
+    """What the console script does, as the body of a forked process."""
+    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    fault.arm()
+    sys.argv = ["accord", *args]
+    cli.main()
+
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["accord.cli", "accord.training.trainer", "torch._dynamo"])
+
+
+def fork(args: list[str], output: Path, fault: Fault | None = None):
+    """Start the command in a process of its own; torch is imported once for all of them."""
+    process = _FORKS.Process(target=command, args=(args, str(output), fault or Fault()))
+    process.start()
+    return process
+
+
+def run_fork(args: list[str], output: Path, fault: Fault | None = None) -> int:
+    """Its exit status, negative for a signal."""
+    process = fork(args, output, fault)
+    process.join(60)
+    if process.exitcode is None:
+        process.kill()
+    return process.exitcode
+
+
+def torchrun(args: list[str], *options: str, fault: Fault | None = None) -> subprocess.Popen:
+    """Two processes; with a fault, which befalls the second of them and does so only once."""
+    program = ["-m", "accord"] if fault is None else [__file__, json.dumps(vars(fault))]
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+            *("--nproc-per-node", "2", *options, *program, *args),
+        ],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def stop_at(monkeypatch, step, number=signal.SIGTERM):
+    """A signal arrives in the middle of an update."""
+    plain, left = Updater.update, step
+
+    def update(*args):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            signal.raise_signal(number)
+        return plain(*args)
+
+    monkeypatch.setattr(Updater, "update", update)
+
+
+if __name__ == "__main__":
+    wanted = Fault.of(sys.argv.pop(1))
+    first_time = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    if first_time and (os.environ["RANK"] == "1" or not wanted.at):
+        wanted.arm()
+    cli.main()

@@ -1,0 +1,36 @@
+import itertools
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.inference.beam_search import TorchEngine
+from accord.inference.results import SearchSettings
+from accord.inference.text import batches, windows
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(1, 20))
+def test_windows_cover_all_and_are_short(ids, longest):
+    found = windows(ids, ["▁a", "b", "c", "▁d", ".", "▁"], longest)
+    assert found[0][0] == 0
+    assert found[-1][1] == len(ids)
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(found))
+    assert all(0 < stop - start <= longest for start, stop in found)
+
+
+def test_windows_end_with_a_sentence_or_at_least_a_word():
+    pieces = ["▁a", "b", "."]
+    assert windows([0, 1, 1, 1, 2, 0, 0, 1], pieces, 7) == [(0, 5), (5, 8)]
+    assert windows([0, 1, 1, 1, 1, 0, 1, 1], pieces, 7) == [(0, 5), (5, 8)]
+    assert windows([1] * 8, pieces, 7) == [(0, 7), (7, 8)]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@given(lengths=st.lists(st.integers(2, 90), max_size=80), budget=st.integers(1, 600))
+def test_batches_hold_every_row_once_and_keep_to_the_budget(device, lengths, budget):
+    engine, settings = TorchEngine(None, torch.device(device)), SearchSettings(batch_tokens=budget)
+    found = list(batches(lengths, lambda longest: engine.fitting(longest, settings)))
+    assert sorted(i for batch in found for i in batch) == list(range(len(lengths)))
+    for batch in found:
+        assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= budget

@@ -1,0 +1,213 @@
+"""Agreement inside the trainer: off it changes nothing, on it is logged, and runs can branch."""
+
+import json
+import math
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import pytest
+import torch
+
+from accord.config.load import store_directory
+from accord.config.objectives import AgreementConfig
+from accord.data.batches import BatchStream
+from accord.data.store import Store
+from accord.errors import AccordError
+from accord.objectives.agreement.loss import AgreementSettings, degenerate
+from accord.objectives.agreement.objective import agreeing_of
+from accord.ops.distributed import World
+from accord.training.trainer import train
+from toy_training import HARD, Notes, checkpoint, experiment, prepared, weights
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return prepared(tmp_path_factory.getbasetemp())
+
+
+def metrics(run, kind="train"):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["kind"] == kind]
+
+
+def agreement(decoding="hard", start=0, **keys):
+    return {**HARD, "decoding": decoding, "start": start, **keys}
+
+
+def same(one, two):
+    return all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_before_its_start_agreement_changes_nothing(toy, tmp_path):
+    """T6: the very run of Basic up to `start`, bit for bit, and not one step longer."""
+    train(experiment(toy, tmp_path / "basic", training__steps=10))
+    late = agreement("continuous", start=9, max_length=6)
+    train(experiment(toy, tmp_path / "late", training__steps=9, objective__agreement=late))
+    train(experiment(toy, tmp_path / "on", training__steps=10, objective__agreement=late))
+    train(experiment(toy, tmp_path / "nine", training__steps=9))
+    assert same(weights(tmp_path / "late", 9), weights(tmp_path / "nine", 9))
+    assert not same(weights(tmp_path / "on", 10), weights(tmp_path / "basic", 10))
+    assert not any(
+        key.startswith("agreement") for line in metrics(tmp_path / "late") for key in line
+    )
+
+
+@pytest.mark.parametrize("decoding", ["hard", "continuous", "straight-through", "sampled"])
+def test_every_decoding_trains_and_is_logged(toy, tmp_path, decoding):
+    """R12: the Agree run logs a non-zero agreement loss after its start."""
+    chosen = agreement(decoding, start=5, max_length=6)
+    run = tmp_path / decoding
+    train(experiment(toy, run, training__steps=10, objective__agreement=chosen))
+    before, after = metrics(run)
+    assert "agreement_loss" not in before
+    assert after["agreement_loss"] > 0
+    assert 0 < after["agreement_length_ratio"] < 10
+    assert 0 <= after["agreement_ended"] <= 1
+
+
+ALONE = World(0, 1, torch.device("cpu"))
+
+
+def agreeing(toy, **keys):
+    chosen = experiment(toy, Path("unused"), objective__agreement=agreement(**keys))
+    store = Store(store_directory(chosen))
+    found = agreeing_of(chosen, store, ALONE)
+    stream = BatchStream(
+        store.corpora, store.languages, store.vocabulary.tags, batch_tokens=200, seed=1
+    )
+    return found, next(iter(stream))
+
+
+def test_the_experiment_file_alone_says_how_agreement_is_measured(toy):
+    """One set of defaults: what has a key is handed on, and has no default of its own."""
+    keys = {
+        "decoding": "sampled",
+        "measure": "cross-entropy",
+        "normalize": "token",
+        "max_length": 7,
+        "relative_length": False,
+        "temperature": 0.5,
+        "dropout": False,
+        "feedback_gradient": True,
+        "gradient_limit": 3.0,
+        "distinct_bigrams": 0.6,
+        "least_length": 0.3,
+    }
+    shared = [f for f in fields(AgreementSettings) if f.name in AgreementConfig.model_fields]
+    assert {field.name for field in shared} == keys.keys()
+    assert all(field.default is MISSING for field in shared)
+    for chosen in (keys, {**keys, "gradient_limit": None}):
+        found, _ = agreeing(toy, **chosen)
+        assert {key: getattr(found.settings, key) for key in chosen} == chosen
+
+
+def test_every_nth_update_counts_for_those_between(toy):
+    found, _ = agreeing(toy, start=4, every=3, encoder_weight=0.1)
+    weights = [found.weights(step) for step in range(1, 17)]
+    assert [step for step in range(1, 17) if found.is_on(step)] == [5, 8, 11, 14]
+    assert sum(pair[0] for pair in weights) == pytest.approx(12 * 0.3)
+    assert sum(pair[1] for pair in weights) == pytest.approx(12 * 0.1)
+
+
+def test_a_fraction_of_the_rows_counts_for_all(toy):
+    whole, (position, batch) = agreeing(toy)
+    part, _ = agreeing(toy, fraction=0.4)
+    drawn = whole.draw(batch, position)
+    all_rows, some_rows = whole.inputs(batch, drawn), part.inputs(batch, drawn)
+    count = math.ceil(0.4 * batch.rows)
+    assert some_rows.pairs == count < all_rows.pairs
+    assert some_rows.weight_B.sum() == pytest.approx(batch.rows)
+    width = some_rows.sentences_RS.shape[1]
+    both = all_rows.sentences_RS.view(2, batch.rows, -1)[:, :count, :width]
+    assert torch.equal(some_rows.sentences_RS.view(2, count, -1), both)
+
+
+def test_the_share_of_agreement_in_the_gradient_is_logged(toy, tmp_path):
+    for name, weight in (("some", 0.3), ("more", 0.6)):
+        chosen = agreement(weight=weight)
+        train(experiment(toy, tmp_path / name, training__steps=1, objective__agreement=chosen))
+    some, more = (metrics(tmp_path / name)[0] for name in ("some", "more"))
+    assert some["agreement_gradient_ratio"] > 0
+    ratio = more["agreement_gradient_ratio"] / some["agreement_gradient_ratio"]
+    assert ratio == pytest.approx(2, rel=1e-4)
+    assert 0 <= some["agreement_right_language"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("dials", "said"),
+    [
+        ({"length_ratio": 1.0}, None),
+        ({"ended": 0.9, "length_ratio": 1.5, "right_language": 0.9, "gradient_ratio": 2.0}, None),
+        ({"ended": 0.2}, "come to an end"),
+        ({"length_ratio": 0.4}, "0.40 times"),
+        ({"right_language": 0.3}, "30% of the auxiliary translations are in the right"),
+        ({"degenerate": 0.3}, "30% of the auxiliary translations repeat"),
+        ({"gradient_ratio": 34.2}, "34 times as long"),
+    ],
+)
+def test_translations_that_degenerate_are_noticed(dials, said):
+    values = {f"agreement_{name}": value for name, value in {"ended": 1.0, **dials}.items()}
+    problem = degenerate(values)
+    assert (problem is None) == (said is None)
+    assert said is None or said in problem
+
+
+def test_degeneration_is_said_once_when_it_begins(toy, tmp_path):
+    notes = Notes()
+    chosen = agreement("continuous", max_length=3, relative_length=False)  # no room to end
+    train(
+        experiment(toy, tmp_path / "x", training__steps=15, objective__agreement=chosen),
+        progress=notes,
+    )
+    assert sum("auxiliary translations" in note for note in notes.notes) == 1
+    assert degenerate({"loss": 1.0}) is None
+
+
+def test_resuming_with_agreement_is_exact(toy, tmp_path):
+    chosen = agreement("continuous", start=2, max_length=5)
+    train(experiment(toy, tmp_path / "one", training__steps=8, objective__agreement=chosen))
+    for steps in (5, 8):
+        train(
+            experiment(toy, tmp_path / "two", training__steps=steps, objective__agreement=chosen),
+            accept_changes=True,
+        )
+    assert same(weights(tmp_path / "one", 8), weights(tmp_path / "two", 8))
+
+
+def test_accumulation_does_not_change_agreement(toy, tmp_path):
+    """T14: both terms are averaged over the whole update."""
+    keys = {"training__steps": 4, "model__dropout": 0.0}
+    for parts in (1, 3):
+        train(
+            experiment(
+                toy,
+                tmp_path / str(parts),
+                **keys,
+                training__accumulation=parts,
+                objective__agreement=agreement(max_length=5),
+            )
+        )
+    one, three = weights(tmp_path / "1", 4), weights(tmp_path / "3", 4)
+    assert all(torch.allclose(one[name], three[name], atol=1e-5) for name in one)
+
+
+def test_a_branch_goes_on_where_the_other_run_stands(toy, tmp_path):
+    train(experiment(toy, tmp_path / "basic", training__steps=9))
+    branch = tmp_path / "branch"
+    train(experiment(toy, branch, training__steps=14, training__init_from=str(tmp_path / "basic")))
+    train(experiment(toy, tmp_path / "whole", training__steps=14))
+    assert same(weights(branch, 14), weights(tmp_path / "whole", 14))
+    state = json.loads((checkpoint(branch, 14) / "state.json").read_text())
+    assert state["best_step"] > 9  # the origin's best is not in this run's folder
+
+
+def test_other_data_is_nothing_to_branch_from(toy, tmp_path):
+    other = prepared(tmp_path, lines=50)
+    train(experiment(other, tmp_path / "other", training__steps=2))
+    with pytest.raises(AccordError, match="other data"):
+        train(experiment(toy, tmp_path / "b", training__init_from=str(tmp_path / "other")))
+
+
+def test_nothing_to_branch_from(toy, tmp_path):
+    with pytest.raises(AccordError, match="no checkpoint to start from"):
+        train(experiment(toy, tmp_path / "a", training__init_from=str(tmp_path / "none")))

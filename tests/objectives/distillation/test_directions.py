@@ -1,0 +1,102 @@
+"""Third languages follow from the graph, whatever its shape."""
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.errors import AccordError
+from accord.graph import Direction, TranslationGraph
+from accord.objectives.distillation.sampling import Triads
+
+PARTS = ("distillation", "back-translation")
+ALL = (*PARTS, "latent")
+
+
+def graph(languages, pairs, one_way=()):
+    both = {Direction(*d) for a, b in pairs for d in ((a, b), (b, a))}
+    return TranslationGraph(
+        tuple(languages), frozenset(both | {Direction(*pair) for pair in one_way})
+    )
+
+
+STAR = graph(["en", "de", "es", "fr"], [("en", x) for x in ("de", "es", "fr")])
+# As in IWSLT17: English, Italian, Dutch, Romanian, German; two pairs without data.
+CLIQUE = graph(
+    ["de", "en", "it", "nl", "ro"],
+    [tuple(pair.split("-")) for pair in "de-en de-it de-ro en-it en-nl en-ro it-nl nl-ro".split()],
+)
+
+
+def test_in_a_star_the_centre_teaches():
+    triads = Triads(STAR, PARTS)
+    assert triads.thirds("en", "de") == ("es", "fr")
+    assert triads.thirds("de", "en") == ()
+    assert triads.trained("de", "fr") == (Direction("de", "fr"), Direction("fr", "de"))
+    assert Triads(STAR, PARTS[:1]).trained("de", "fr") == (Direction("de", "fr"),)
+    assert Triads(STAR, PARTS[1:]).trained("de", "fr") == (Direction("fr", "de"),)
+
+
+def test_both_sides_may_teach():
+    triads = Triads(CLIQUE, PARTS)
+    assert triads.thirds("en", "de") == ("nl",)  # de-nl is without data, en-nl is not
+    assert triads.thirds("de", "en") == ()
+    assert triads.thirds("de", "it") == ("ro",)  # it-ro is without data
+    assert triads.thirds("it", "de") == ("nl",)
+
+
+def test_a_direction_with_data_is_never_trained():
+    """es-fr has data one way: distillation would train what is known, back-translation not."""
+    triads = Triads(graph(["en", "es", "fr"], [("en", "es"), ("en", "fr")], [("es", "fr")]), PARTS)
+    assert triads.trained("es", "fr") == (Direction("fr", "es"),)
+    assert triads.thirds("en", "es") == ("fr",)
+    assert triads.thirds("es", "en") == ()  # en-fr and fr-en both have data
+
+
+def test_latent_pairs_need_a_fourth_language():
+    triads = Triads(STAR, ALL)
+    assert triads.fourths("en", "de", "es") == ("fr",)
+    assert triads.latent("es", "fr") == (Direction("es", "fr"), Direction("fr", "es"))
+    assert Triads(STAR, PARTS).fourths("en", "de", "es") == ()
+    assert Triads(STAR, ("latent",)).thirds("en", "de") == ("es", "fr")
+    three = Triads(graph(["en", "de", "fr"], [("en", "de"), ("en", "fr")]), ("latent",))
+    assert three.thirds("en", "de") == ()
+
+
+@pytest.mark.parametrize(
+    "useless",
+    [
+        graph(["en", "de"], [("en", "de")]),
+        graph(["en", "de", "fr"], [("en", "de"), ("en", "fr"), ("de", "fr")]),
+        graph(["en", "de", "fr"], [], [("de", "en"), ("fr", "en")]),  # nobody speaks de or fr
+    ],
+)
+def test_a_graph_with_nothing_to_complete_is_refused(useless):
+    pairs = [tuple(d) for d in useless.supervised_directions]
+    with pytest.raises(AccordError, match="no training pair can be completed") as error:
+        Triads(useless, PARTS).check(pairs)
+    assert all(str(d) in error.value.what for d in useless.supervised_directions)
+    assert "add a corpus" in error.value.fix
+    Triads(STAR, PARTS).check([("en", "de")])
+
+
+NAMES = ("aa", "bb", "cc", "dd")
+DIRECTIONS = [Direction(*pair) for pair in permutations(NAMES, 2)]
+
+
+@given(st.frozensets(st.sampled_from(DIRECTIONS)), st.sets(st.sampled_from(ALL)))
+def test_in_any_graph_teachers_have_data_and_pupils_have_none(supervised, parts):
+    made = TranslationGraph(NAMES, supervised)
+    triads = Triads(made, parts)
+    for teacher, pupil in permutations(NAMES, 2):
+        for third in triads.thirds(teacher, pupil):
+            assert len({teacher, pupil, third}) == 3
+            assert made.is_supervised(teacher, third)
+            used = [*triads.trained(pupil, third)]
+            for fourth in triads.fourths(teacher, pupil, third):
+                assert len({teacher, pupil, third, fourth}) == 4
+                assert made.is_supervised(teacher, fourth)
+                used += triads.latent(third, fourth)
+            assert used
+            assert not any(made.is_supervised(*d) for d in used)

@@ -1,0 +1,115 @@
+"""metrics.jsonl and the sums that its lines are made of."""
+
+import json
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from accord.objectives.agreement.loss import SUMS
+from accord.ops.distributed import World
+from accord.training.logging import MetricsLog, Totals, Window, clock
+from accord.training.update import Outcome
+
+ALONE = World(0, 1, torch.device("cpu"))
+
+
+def batch(rows, source, target):
+    return SimpleNamespace(rows=rows, source_tokens=source, target_tokens=target)
+
+
+def outcome(loss, nll, norm, applied=True):
+    return Outcome(torch.tensor([loss, nll, 0.0, 0.0, *[0.0] * len(SUMS)]), norm, applied)
+
+
+def test_lines_after_the_step_of_a_resume_are_dropped(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    log = MetricsLog(path, tmp_path / "board", 0)
+    for step in (5, 10, 15):
+        log.write("train", step, {"loss": step / 3})
+    log.write("validation", 10, {"bleu": 1.5})
+    log.close()
+    with path.open("a") as file:
+        file.write('{"kind": "train", "step": 2')  # killed in the middle of a line
+    log = MetricsLog(path, tmp_path / "board", 10)
+    log.write("train", 15, {"loss": 0.1})
+    log.close()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["kind"], line["step"]) for line in lines] == [
+        ("train", 5),
+        ("train", 10),
+        ("validation", 10),
+        ("train", 15),
+    ]
+    assert lines[1]["loss"] == 10 / 3
+
+
+def test_numbers_that_are_not_finite_stay_json(tmp_path):
+    log = MetricsLog(tmp_path / "m", tmp_path / "board", 0)
+    log.write("validation", 1, {"a": math.nan, "b": {"c": math.inf, "d": 1.5}, "e": None})
+    log.close()
+    found = json.loads((tmp_path / "m").read_text(), parse_constant=pytest.fail)
+    assert (found["a"], found["b"], found["e"]) == (None, {"c": None, "d": 1.5}, None)
+
+
+def test_means_are_over_tokens_and_rates_over_seconds():
+    window = Window(ALONE, Totals())
+    window.add(batch(2, 10, 8), outcome(16.0, 24.0, 3.0))
+    window.took(0.5, 0.1)
+    window.add(batch(1, 4, 2), outcome(14.0, 16.0, 1.0))
+    window.took(1.5, 0.3)
+    window.fold()
+    found = window.totals.summary()
+    assert found["loss"] == 30 / 10
+    assert found["nll"] == 40 / 10
+    assert found["perplexity"] == pytest.approx(math.exp(4))
+    assert found["gradient_norm"] == 2.0
+    assert (found["rows"], found["source_tokens"], found["target_tokens"]) == (3, 14, 10)
+    assert (found["source_tokens_per_s"], found["target_tokens_per_s"]) == (7.0, 5.0)
+    assert found["wait_share"] == pytest.approx(0.2)
+
+
+def test_a_step_that_was_left_out_counts_as_work_but_not_as_loss():
+    window = Window(ALONE, Totals())
+    window.add(batch(1, 4, 2), outcome(6.0, 8.0, 1.0))
+    window.add(batch(9, 40, 30), outcome(math.nan, math.inf, math.nan, applied=False))
+    window.took(1.0, 0.0)
+    window.fold()
+    found = window.totals.summary()
+    assert (found["loss"], found["nll"], found["gradient_norm"]) == (3.0, 4.0, 1.0)
+    assert found["target_tokens"] == 32
+    assert window.totals.steps == 2
+
+
+def test_totals_that_go_through_a_checkpoint_are_the_same():
+    straight, stopped = Window(ALONE, Totals()), Window(ALONE, Totals())
+    torch.manual_seed(1)
+    for step in range(50):
+        values = (torch.rand(2) * 1000).tolist()
+        for window in (straight, stopped):
+            window.add(batch(step, 3 * step, 2 * step), outcome(*values, values[0] / 7))
+        if step % 7 == 3:
+            stopped.fold()
+            state = json.loads(json.dumps(vars(stopped.totals)))
+            stopped = Window(ALONE, Totals(**state))
+    straight.fold()
+    stopped.fold()
+    assert straight.totals == stopped.totals
+    straight.totals.clear()
+    assert straight.totals == Totals()
+
+
+def test_totals_of_a_version_that_counted_less_can_go_on():
+    before = vars(Totals()) | {"loss": 3.0, "agreement": [1.0] * (len(SUMS) - 1)}
+    window = Window(ALONE, Totals(**before))
+    window.add(batch(1, 4, 2), outcome(14.0, 16.0, 1.0))
+    window.fold()
+    assert window.totals.loss == 17.0
+    assert window.totals.agreement == [0.0] * len(SUMS)
+
+
+def test_time_as_people_write_it():
+    assert [clock(s) for s in (-3, 7.9, 61, 3600, 90061)] == [
+        "0:00", "0:07", "1:01", "1:00:00", "25:01:01",
+    ]  # fmt: skip
