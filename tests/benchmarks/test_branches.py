@@ -89,18 +89,18 @@ def unpacked(archive, to):
 def test_branches_continue_the_basic_run_of_their_seed(made, tmp_path):
     accord = made("--seeds", "1", "2", "--parallel", "2")
     out = tmp_path / "out"
-    assert accord.inference.backends.torch_backend["burn-in-2"] == {
+    assert accord.trained["burn-in-2"] == {
         "training.steps": 10,
         "objective.agreement": None,
         "training.seed": 2,
     }
-    assert accord.inference.backends.torch_backend["agree-hard-2"] == {
+    assert accord.trained["agree-hard-2"] == {
         "training.steps": 20,
         "objective.agreement": {"weight": 0.3},
         "training.seed": 2,
         "training.init_from": str(out / "burn-in-2"),
     }
-    assert sorted(accord.inference.backends.torch_backend) == [
+    assert sorted(accord.trained) == [
         f"{name}-{seed}" for name in ("agree-hard", "basic", "burn-in") for seed in (1, 2)
     ]
     assert accord.evaluated[0][0].startswith("basic-")  # the others are tested against it
@@ -108,12 +108,12 @@ def test_branches_continue_the_basic_run_of_their_seed(made, tmp_path):
 
 def test_variants_take_the_place_of_seeds(made, tmp_path):
     accord = made(variants=SIZES)
-    assert accord.inference.backends.torch_backend["burn-in-50"]["training.steps"] == 5
-    assert accord.inference.backends.torch_backend["basic-50"]["training.steps"] == 7
-    assert accord.inference.backends.torch_backend["burn-in-100"]["training.steps"] == 10
+    assert accord.trained["burn-in-50"]["training.steps"] == 5
+    assert accord.trained["basic-50"]["training.steps"] == 7
+    assert accord.trained["burn-in-100"]["training.steps"] == 10
     assert {
         run: s["store"]
-        for run, s in accord.inference.backends.torch_backend.items()
+        for run, s in accord.trained.items()
         if "100" in run
     } == {
         "burn-in-100": "large",
@@ -130,10 +130,10 @@ def test_variants_take_the_place_of_seeds(made, tmp_path):
 
 def test_without_a_basic_run_each_branch_begins_afresh(made):
     accord = made("--seeds", "1", basic=None)
-    assert sorted(accord.inference.backends.torch_backend) == ["agree-hard-1", "basic-1"]
+    assert sorted(accord.trained) == ["agree-hard-1", "basic-1"]
     assert not any(
         "training.init_from" in settings
-        for settings in accord.inference.backends.torch_backend.values()
+        for settings in accord.trained.values()
     )
 
 

@@ -12,6 +12,7 @@ import torch
 
 from accord.data.vocabulary import EOS
 from accord.inference.beam_search import BeamSearch, TorchEngine, padded
+from accord.inference.ensemble import shares
 from accord.inference.results import Found, Reading, SearchSettings, Translation
 from accord.inference.text import Decoder, batches, mended
 
