@@ -117,12 +117,13 @@ def one(name: str, options: argparse.Namespace) -> str:
 
 def train_one(name: str, options: argparse.Namespace) -> None:
     from accord.config.load import load
-    from accord.training.run import RunDirectory
+    from accord.models.checkpoint import Checkpoints
+    from accord.run_directory import RunDirectory
     from accord.training.trainer import train
 
     agreement, others, patch = VARIANTS[name]
     patched(patch)
-    begin, _ = RunDirectory(options.basic).checkpoints.newest()
+    begin, _ = Checkpoints(RunDirectory(options.basic).checkpoints).newest()
     if begin is None:
         raise SystemExit(f"{options.basic} has no checkpoint")
     changes = {

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accord.errors import AccordError
+from accord.run_directory import RunDirectory
 from accord.studies.branches import Options, Study
 from accord.studies.outcome import Outcome, read_outcome
-from accord.training.run import RunDirectory
 from branch_table import evaluations
 
 AGREE = "agree"

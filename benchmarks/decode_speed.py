@@ -34,7 +34,7 @@ from accord.inference.text import source_rows
 from accord.inference.translator import Translator
 from accord.models.base import Seq2Seq
 from accord.models.gnmt import GNMT
-from accord.training.run import RunDirectory
+from accord.run_directory import RunDirectory
 from where import where
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")

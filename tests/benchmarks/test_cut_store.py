@@ -11,7 +11,7 @@ from accord.data.encode import BUCKET
 from accord.data.prepare import prepare
 from accord.data.store import Store
 from accord.errors import AccordError
-from accord.training.run import check_store
+from accord.training.begin import check_store
 from accord.training.trainer import train
 from scripts import script
 from toy_training import prepared

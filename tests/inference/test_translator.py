@@ -13,9 +13,10 @@ from accord.errors import AccordError
 from accord.inference.backends.torch_backend import TrainedModel, pick_device
 from accord.inference.results import SearchSettings
 from accord.inference.translator import Translator
-from accord.training.checkpoint import average
+from accord.models.checkpoint import Checkpoints, average, find_checkpoint
+from accord.run_directory import RunDirectory
+from accord.training.begin import begin_run
 from accord.training.optim import build_optimizer
-from accord.training.run import RunDirectory, find_checkpoint
 from accord.training.setup import build_model
 from accord.training.validation import cross_entropy
 
@@ -50,7 +51,7 @@ def run(tmp_path_factory):
     prepare(settings, workers=1)
     store = Store(store_directory(settings))
     found = RunDirectory(run_directory(settings))
-    found.begin(settings, store, False)
+    begin_run(found, settings, store, False)
     for step in (10, 20, 30):
         model = build_model(settings, len(store.vocabulary))
         with torch.no_grad():
@@ -58,7 +59,7 @@ def run(tmp_path_factory):
                 parameter.mul_(2.0 + step / 100)
             model.target_embedding.weight[1] *= 1.5
         optimizer = build_optimizer("adam", model)
-        found.checkpoints.save(step, model, optimizer, {"best_step": 20})
+        Checkpoints(found.checkpoints).save(step, model, optimizer, {"best_step": 20})
     return found.path
 
 
@@ -77,13 +78,13 @@ def texts(found) -> list[str]:
 
 def test_checkpoints_are_found_by_name(run):
     directory = RunDirectory(run)
-    assert find_checkpoint(directory, "best").step == 20
-    assert find_checkpoint(directory, "last").step == 30
-    assert find_checkpoint(directory, "step-00000010").step == 10
+    assert find_checkpoint(directory.path, "best").step == 20
+    assert find_checkpoint(directory.path, "last").step == 30
+    assert find_checkpoint(directory.path, "step-00000010").step == 10
     with pytest.raises(AccordError, match="accord average"):
-        find_checkpoint(directory, "average")
+        find_checkpoint(directory.path, "average")
     with pytest.raises(AccordError, match="step-00000010, step-00000020, step-00000030"):
-        find_checkpoint(directory, "step-7")
+        find_checkpoint(directory.path, "step-7")
 
 
 def test_weights_of_the_chosen_checkpoint_are_used(run, tmp_path):
@@ -94,7 +95,7 @@ def test_weights_of_the_chosen_checkpoint_are_used(run, tmp_path):
     assert not torch.equal(weight("best"), weight("last"))
     assert torch.equal(weight("best"), weight("step-00000020"))
     copy = shutil.copytree(run, tmp_path / "run")
-    paths = RunDirectory(copy).checkpoints.paths()
+    paths = Checkpoints(RunDirectory(copy).checkpoints).paths()
     average([paths[0], paths[2]], copy / "checkpoints" / "average")
     mean = (weight("step-00000010") + weight("last")) / 2
     torch.testing.assert_close(weight("average", copy), mean)
@@ -105,8 +106,10 @@ def test_without_a_validation_the_last_checkpoint_is_the_best(run, tmp_path):
     directory = RunDirectory(copy)
     settings = directory.experiment()
     model = build_model(settings, len(directory.vocabulary()))
-    directory.checkpoints.save(40, model, build_optimizer("adam", model), {"best_step": None})
-    assert find_checkpoint(directory, "best").step == 40
+    Checkpoints(directory.checkpoints).save(
+        40, model, build_optimizer("adam", model), {"best_step": None}
+    )
+    assert find_checkpoint(directory.path, "best").step == 40
 
 
 def test_a_run_without_checkpoints_or_no_run_at_all(run, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from accord.errors import AccordError
-from accord.training.checkpoint import open_checkpoint
+from accord.models.checkpoint import open_checkpoint
 from accord.training.trainer import train
 from accord.training.update import Updater
 from accord.training.validation import DirectionScores, Scores, Validator

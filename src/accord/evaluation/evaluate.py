@@ -15,8 +15,9 @@ from accord.inference.backends.torch_backend import Precision, TrainedModel
 from accord.inference.ensemble import Ensemble
 from accord.inference.results import SearchSettings
 from accord.inference.translator import Translator
+from accord.models.checkpoint import find_checkpoint
 from accord.progress import Progress, Silent
-from accord.training.run import RunDirectory, find_checkpoint
+from accord.run_directory import RunDirectory
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def evaluate_run(
     name = evaluation_name(split, settings, checkpoint, limit)
     other = _other(against, run, name) if against else None
     # Found once: a run that is still training may have another best checkpoint a moment later.
-    chosen = find_checkpoint(opened, checkpoint)
+    chosen = find_checkpoint(opened.path, checkpoint)
     model = TrainedModel.load(
         run, checkpoint=chosen.path.name, device=device, threads=threads, precision=precision
     )

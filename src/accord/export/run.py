@@ -27,10 +27,10 @@ from accord.inference.backends.onnx_sessions import runtime
 from accord.inference.backends.torch_backend import TrainedModel
 from accord.inference.translator import Translator
 from accord.metrics.bleu import bleu
+from accord.models.checkpoint import Checkpoint, find_checkpoint
 from accord.models.gnmt import GNMT
 from accord.progress import Progress, Silent
-from accord.training.checkpoint import Checkpoint
-from accord.training.run import RunDirectory, find_checkpoint
+from accord.run_directory import RunDirectory
 
 # --- An exported model against the one it was made from: on the sentences that the run has at
 # hand.
@@ -140,7 +140,7 @@ def export_run(
     output = output or run / ("onnx" if precision == "fp32" else f"onnx-{precision}")
     clear_leftovers(output)
     check_place(output, force)
-    chosen = find_checkpoint(opened, checkpoint)
+    chosen = find_checkpoint(opened.path, checkpoint)
     progress.start(f"exporting {chosen.path.name}")
     trained = TrainedModel.load(
         run, checkpoint=chosen.path.name, device="cpu", threads=threads, precision="fp32"

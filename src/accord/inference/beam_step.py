@@ -16,7 +16,8 @@ from torch import Tensor
 
 from accord.data.vocabulary import EOS, PAD
 from accord.inference.text import most_tokens
-from accord.models.base import Memory, Seq2Seq, State, TensorMap, compute_dtype
+from accord.models.base import Memory, Seq2Seq, State, TensorMap
+from accord.ops.softmax import compute_dtype
 
 _NEVER = float("-inf")
 

@@ -171,11 +171,3 @@ class Seq2Seq(nn.Module, ABC):
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores over the vocabulary: no bias, no scaling."""
         return functional.linear(hidden, self.output_weight)
-
-
-def compute_dtype(tensor: Tensor) -> torch.dtype:
-    """The type in which autocast, if it is on, would multiply this tensor."""
-    device = tensor.device.type
-    if torch.is_autocast_enabled(device):
-        return torch.get_autocast_dtype(device)
-    return tensor.dtype

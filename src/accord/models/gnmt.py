@@ -7,9 +7,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from accord.errors import AccordError
-from accord.models.base import Memory, ScaledEmbedding, Seq2Seq, State, compute_dtype
+from accord.models.base import Memory, ScaledEmbedding, Seq2Seq, State
 from accord.models.input_feeding import Feeding
 from accord.models.lstm import LSTM, Encoder, Rows, StackedEncoder, TwinEncoder, drop
+from accord.ops.softmax import compute_dtype
 
 # --- Dot-product attention whose output is a linear blend of query and context.
 

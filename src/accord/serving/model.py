@@ -86,16 +86,14 @@ def _about(path: Path, checkpoint: str) -> dict[str, str | int | None]:
             "units": manifest.model.units,
             "precision": manifest.precision,
         }
-    from accord.training.run import (
-        RunDirectory,
-        find_checkpoint,  # imports PyTorch, which an export does without
-    )
+    from accord.models.checkpoint import find_checkpoint  # PyTorch, which an export does without
+    from accord.run_directory import RunDirectory
 
     run = RunDirectory(path)
     experiment = run.experiment()
     return {
         "name": experiment.name,
-        "steps": find_checkpoint(run, checkpoint).step,
+        "steps": find_checkpoint(run.path, checkpoint).step,
         "units": experiment.model.units,
     }
 

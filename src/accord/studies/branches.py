@@ -15,7 +15,9 @@ from accord.evaluation.folder import evaluation_directory
 from accord.evaluation.matrix import evaluation_name
 from accord.evaluation.records import Evaluation
 from accord.inference.results import SearchSettings
-from accord.training.run import RunDirectory, find_checkpoint, flat
+from accord.models.checkpoint import Checkpoints, find_checkpoint
+from accord.run_directory import RunDirectory
+from accord.training.begin import flat
 
 Branch = Literal["basic", "agree", "complete"]
 BURN_IN = "burn-in"
@@ -164,7 +166,7 @@ def trained(run: Path, wanted: Experiment) -> bool:
     try:
         if directory.experiment() != wanted:
             return False
-        newest, _ = directory.checkpoints.newest()
+        newest, _ = Checkpoints(directory.checkpoints).newest()
     except AccordError:
         return False  # `accord train` will say what is wrong
     if newest is None:
@@ -184,7 +186,7 @@ def evaluated(run: Path, name: str, checkpoint: str, against: Path | None = None
     folder = evaluation_directory(run, name)
     try:
         found = Evaluation.load(folder)
-        chosen = find_checkpoint(RunDirectory(run), checkpoint)
+        chosen = find_checkpoint(run, checkpoint)
         same = read_manifest(run)["fingerprint"] == found.origin.fingerprint
         if found.origin.step != chosen.step or not same:
             return False

@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 
 from accord.data.vocabulary import PAD
 from accord.errors import AccordError
+from accord.models.checkpoint import Checkpoints, average
 from accord.objectives.distillation.rounds import RoundMaker
 from accord.objectives.distillation.teacher_weights import Guard, Quality
-from accord.training.checkpoint import Checkpoints, average
 from accord.training.trainer import train
 from accord.training.update import Updater
 from toy_training import (

@@ -15,8 +15,10 @@ from accord.inference.results import SearchSettings, Translation
 from accord.inference.scoring import cross_entropies
 from accord.inference.text import Decoder, TokenCounts, mended, source_rows
 from accord.models.base import Seq2Seq
-from accord.training.run import RunDirectory, find_checkpoint
-from accord.training.setup import build_model, use_threads
+from accord.models.build import build_model
+from accord.models.checkpoint import find_checkpoint
+from accord.ops.distributed import use_threads
+from accord.run_directory import RunDirectory
 
 Precision = Literal["auto", "fp32", "bf16"]
 
@@ -58,14 +60,14 @@ class TrainedModel:
         """The model of a run directory; the choices are those of `Translator`."""
         directory = RunDirectory(run)
         experiment, vocabulary = directory.experiment(), directory.vocabulary()
-        chosen = find_checkpoint(directory, checkpoint)
+        chosen = find_checkpoint(directory.path, checkpoint)
         if precision not in get_args(Precision):
             raise AccordError(
                 f"there is no precision {precision!r}", fix=f"use {', '.join(get_args(Precision))}"
             )
         place = pick_device(device)
         use_threads(threads)
-        model = build_model(experiment, len(vocabulary))
+        model = build_model(experiment.model, len(vocabulary), experiment.training_seed)
         chosen.load_model(model)
         return TrainedModel(
             model,

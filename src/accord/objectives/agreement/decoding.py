@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from accord.data.vocabulary import EOS, PAD
-from accord.models.base import Memory, Seq2Seq, compute_dtype
+from accord.models.base import Memory, Seq2Seq
 from accord.ops.linear_cross_entropy import product
-from accord.ops.softmax import choose, mixture_gradient
+from accord.ops.softmax import choose, compute_dtype, mixture_gradient
 
 Decoding = Literal["continuous", "straight-through", "hard", "sampled"]
 Choice = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
