@@ -22,11 +22,11 @@ from accord.data.prepare import prepare
 from accord.data.store import Store
 from accord.data.vocabulary import EOS
 from accord.inference.translator import Translator
+from accord.models.build import build_model
 from accord.models.checkpoint import Checkpoints
 from accord.run_directory import RunDirectory
 from accord.training.begin import begin_run
 from accord.training.optim import build_optimizer
-from accord.training.setup import build_model
 
 LANGUAGES = ("en", "de", "fr")
 _WORDS, _LINES, _TEST = 40_000, 20_000, 200
@@ -87,7 +87,7 @@ def make_run(options: argparse.Namespace) -> Path:
     prepare(settings)
     store, run = Store(store_directory(settings)), RunDirectory(run_directory(settings))
     begin_run(run, settings, store, False)
-    model = build_model(settings, len(store.vocabulary))
+    model = build_model(settings.model, len(store.vocabulary), settings.training_seed)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(4.5)

@@ -1,4 +1,4 @@
-"""Consistency without decoding: a target's words should not depend on which language they are read in.
+"""Consistency without decoding: a target's words should not depend on the language read.
 
 For a pair (x, y) the decoder is led along the gold y twice. Once it reads x, as in the likelihood;
 once it reads y itself, tagged with y's own language. At every position the two distributions should

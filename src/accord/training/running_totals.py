@@ -33,7 +33,7 @@ class Totals:
 
     @staticmethod
     def of(saved: dict[str, Any]) -> "Totals":
-        """From a checkpoint; what another version added up otherwise, this line of the log lacks."""
+        """From a checkpoint; what another version added up otherwise is missing in this line."""
         known = {key: saved[key] for key in _PLAIN if key in saved}
         tallies = saved.get("objectives", {}).items()
         return Totals(**known, objectives={name: Tally(**tally) for name, tally in tallies})

@@ -106,7 +106,7 @@ def train(
     progress: Progress | None = None,
     build: Build = build_objectives,
 ) -> Result:
-    """Train, or continue training, the experiment's model; `build` may add objectives of one's own."""
+    """Train, or continue training, the experiment's model; `build` may add further objectives."""
     directory = run_directory(experiment)
     with joined_world() as world:
         shown = (progress or Silent()) if world.is_first else Silent()
@@ -212,7 +212,7 @@ class Trainer:
             objective.begin(session)
 
     def _cut(self) -> Cut:
-        """Into as many parts as are asked for, or more if the largest batch does not fit at once."""
+        """Into as many parts as are asked for, or more where the largest batch does not fit."""
         shapes, parts = self.stream.largest_shapes(), self.settings.accumulation
         if self.on_gpu:
             parts = parts_that_fit(self._try, shapes, len(self.store.vocabulary), parts)

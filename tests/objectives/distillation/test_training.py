@@ -80,7 +80,8 @@ def settings(toy, run, **keys):
 
 def story(run, step=STEPS):
     found = plain_story(run, step)
-    del found["state"]["totals"]["complete_wait"]
+    for tally in found["state"]["totals"]["objectives"].values():
+        del tally["waited"]
     for line in found["metrics"]:
         line.pop("complete_wait", None)
     return found
@@ -91,7 +92,7 @@ def same(one, two):
 
 
 def state(run, step=STEPS):
-    return json.loads((checkpoint(run, step) / "state.json").read_text())["complete"]
+    return json.loads((checkpoint(run, step) / "state.json").read_text())["objectives"]["complete"]
 
 
 def names(run, folder):
