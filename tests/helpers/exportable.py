@@ -10,10 +10,10 @@ from accord.data.store import Store
 from accord.data.vocabulary import EOS
 from accord.export.run import graphs
 from accord.inference.backends.onnx_sessions import Sessions
+from accord.models.build import build_model
 from accord.models.gnmt import GNMT
 from accord.training.optim import build_optimizer
 from accord.training.run import RunDirectory
-from accord.training.setup import build_model
 from toy_corpus import sentence, write_experiment, write_lines
 
 V, D = 40, 16
@@ -70,6 +70,8 @@ def made_run(directory: Path, *, held_out: bool = True, **model) -> Path:
     prepare(settings, workers=1)
     store, run = Store(store_directory(settings)), RunDirectory(run_directory(settings))
     run.begin(settings, store, False)
-    network = enlarged(build_model(settings, len(store.vocabulary)), ends=1.5)
+    network = enlarged(
+        build_model(settings.model, len(store.vocabulary), settings.training_seed), ends=1.5
+    )
     run.checkpoints.save(7, network, build_optimizer("adam", network), {"best_step": 7})
     return run.path

@@ -13,10 +13,10 @@ from accord.errors import AccordError
 from accord.inference.backends.torch_backend import TrainedModel, pick_device
 from accord.inference.results import SearchSettings
 from accord.inference.translator import Translator
+from accord.models.build import build_model
 from accord.training.checkpoint import average
 from accord.training.optim import build_optimizer
 from accord.training.run import RunDirectory, find_checkpoint
-from accord.training.setup import build_model
 from accord.training.validation import cross_entropy
 
 LANGUAGES = ["en", "de", "fr", "it"]
@@ -52,7 +52,7 @@ def run(tmp_path_factory):
     found = RunDirectory(run_directory(settings))
     found.begin(settings, store, False)
     for step in (10, 20, 30):
-        model = build_model(settings, len(store.vocabulary))
+        model = build_model(settings.model, len(store.vocabulary), settings.training_seed)
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.mul_(2.0 + step / 100)
@@ -104,7 +104,7 @@ def test_without_a_validation_the_last_checkpoint_is_the_best(run, tmp_path):
     copy = shutil.copytree(run, tmp_path / "run")
     directory = RunDirectory(copy)
     settings = directory.experiment()
-    model = build_model(settings, len(directory.vocabulary()))
+    model = build_model(settings.model, len(directory.vocabulary()), settings.training_seed)
     directory.checkpoints.save(40, model, build_optimizer("adam", model), {"best_step": None})
     assert find_checkpoint(directory, "best").step == 40
 

@@ -1,4 +1,4 @@
-"""What a process needs before its first update: threads, the model, and where the run stands."""
+"""What a process needs before its first update: threads, and where the run stands."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +11,6 @@ from accord.data.batches import Batch, Position
 from accord.data.store import Store
 from accord.errors import AccordError
 from accord.machine import cores
-from accord.models.gnmt import GNMT
 from accord.objectives.distillation.pool import PoolState
 from accord.ops.distributed import World, processes_here
 from accord.progress import Progress
@@ -38,21 +37,6 @@ def hardware(world: World, threads: int, bf16: bool) -> str:
     else:
         where = f"CPU, {threads} thread{'s' if threads > 1 else ''} (training.threads)"
     return f"{where}, {world.size} processes" if world.size > 1 else where
-
-
-def build_model(experiment: Experiment, vocabulary_size: int) -> GNMT:
-    """The experiment's model, with weights drawn from its seed."""
-    torch.manual_seed(experiment.training_seed)
-    settings = experiment.model
-    return GNMT(
-        vocabulary_size,
-        settings.units,
-        settings.preset,
-        settings.encoder_layers,
-        settings.decoder_layers,
-        settings.dropout,
-        settings.input_feeding,
-    )
 
 
 def identity(experiment: Experiment, store: Store) -> dict[str, Any]:

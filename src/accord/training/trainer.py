@@ -23,6 +23,7 @@ from accord.data.prefetch import Prefetcher
 from accord.data.store import Store
 from accord.errors import AccordError
 from accord.files import atomic_write, exclusive, expand
+from accord.models.build import build_model
 from accord.models.tensor_batch import TensorBatch, fitting_shape
 from accord.objectives.agreement.inputs import NONE
 from accord.objectives.agreement.loss import degenerate
@@ -38,7 +39,6 @@ from accord.training.logging import MetricsLog, Window, clock, progress_line
 from accord.training.optim import build_optimizer, learning_rate, set_learning_rate
 from accord.training.run import RunDirectory, check_store
 from accord.training.setup import (
-    build_model,
     hardware,
     identity,
     parts_that_fit,
@@ -139,7 +139,9 @@ class Trainer:
             self.settings.precision == "auto" and self.on_gpu
         )
         progress.note(f"on {hardware(world, use_threads(self.settings.threads), self.bf16)}")
-        self.model = build_model(experiment, len(self.store.vocabulary)).to(world.device)
+        self.model = build_model(
+            experiment.model, len(self.store.vocabulary), experiment.training_seed
+        ).to(world.device)
         self.optimizer = build_optimizer(
             self.settings.optimizer.kind, self.model, learning_rate=self.settings.optimizer.peak
         )

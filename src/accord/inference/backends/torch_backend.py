@@ -15,8 +15,9 @@ from accord.inference.results import SearchSettings, Translation
 from accord.inference.scoring import cross_entropies
 from accord.inference.text import Decoder, TokenCounts, mended, source_rows
 from accord.models.base import Seq2Seq
+from accord.models.build import build_model
 from accord.training.run import RunDirectory, find_checkpoint
-from accord.training.setup import build_model, use_threads
+from accord.training.setup import use_threads
 
 Precision = Literal["auto", "fp32", "bf16"]
 
@@ -65,7 +66,7 @@ class TrainedModel:
             )
         place = pick_device(device)
         use_threads(threads)
-        model = build_model(experiment, len(vocabulary))
+        model = build_model(experiment.model, len(vocabulary), experiment.training_seed)
         chosen.load_model(model)
         return TrainedModel(
             model,

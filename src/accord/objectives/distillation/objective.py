@@ -18,7 +18,7 @@ from accord.config.schema import Experiment
 from accord.data.batches import Batch, BatchStream, Position
 from accord.data.prefetch import Prefetcher
 from accord.data.store import Store
-from accord.models.gnmt import GNMT
+from accord.models.base import Seq2Seq
 from accord.models.tensor_batch import TensorBatch
 from accord.objectives.distillation.background import Worker
 from accord.objectives.distillation.filters import KEPT, Filters, usual_lengths
@@ -80,7 +80,7 @@ class Completing:
         config: CompleteConfig,
         store: Store,
         world: World,
-        student: GNMT,
+        student: Seq2Seq,
         run: RunDirectory,
         state: PoolState,
         *,

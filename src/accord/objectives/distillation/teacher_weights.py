@@ -23,14 +23,14 @@ from accord.files import atomic_write, expand
 from accord.graph import Direction
 from accord.inference.text import Decoder
 from accord.metrics.bleu import bleu, length_ratio
-from accord.models.gnmt import GNMT
+from accord.models.base import Seq2Seq
+from accord.models.build import build_model
 from accord.objectives.distillation.pool import PoolState
 from accord.objectives.distillation.sampling import Triads
 from accord.objectives.distillation.teacher import Teacher
 from accord.ops.distributed import World
 from accord.progress import Progress
 from accord.training.run import RunDirectory, find_checkpoint
-from accord.training.setup import build_model
 
 # --- Weights of teachers on disk, the guard before they teach, and a running average to teach
 # with.
@@ -191,7 +191,7 @@ class Teaching:
         config: CompleteConfig,
         store: Store,
         world: World,
-        student: GNMT,
+        student: Seq2Seq,
         run: RunDirectory,
         *,
         bf16: bool,
@@ -265,10 +265,9 @@ class Teaching:
     def teacher(self, name: str) -> Teacher:
         """The one that translates; its weights are another matter, see `load`."""
         if self._teacher is None:
-            settings = self.versions.settings(name)
-            changed = self.experiment.model_copy(update={"model": settings})
+            settings, seed = self.versions.settings(name), self.experiment.training_seed
             self._teacher = Teacher(
-                build_model(changed, len(self.store.vocabulary)),
+                build_model(settings, len(self.store.vocabulary), seed),
                 self.store.vocabulary,
                 self.world.device,
                 self.config.search,
@@ -311,7 +310,8 @@ class Teaching:
         name = self.versions.name(found.step)
         if asked == "average":  # not to be taken for the checkpoint of its last step
             name = f"{name}-{asked}"
-        model = build_model(settings, len(self.store.vocabulary))
+        size, seed = len(self.store.vocabulary), settings.training_seed
+        model = build_model(settings.model, size, seed)
         found.load_model(model)
         return name, model.state_dict(), settings.model
 
