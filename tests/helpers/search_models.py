@@ -105,7 +105,7 @@ def plain_search(
     """Beam search of one sentence with Python lists: (ids, log P), the best first."""
     limit = 2 * (len(source) - 2) + 50 if limit is None else limit
     memory = model.encode(torch.tensor([source]), torch.tensor([len(source)]))
-    alive = [([], 0.0, model.initial_state(memory))]
+    alive = [([], 0.0, model.initial_state(memory, steps=limit + 1))]
     ended: list[tuple[list[int], float]] = []
 
     def score(log_p: float, length: int) -> float:
@@ -115,7 +115,8 @@ def plain_search(
         grown, ends = [], []
         for ids, log_p, state in alive:
             last = torch.tensor([ids[-1] if ids else PAD])
-            hidden, after = model.step(memory, state, model.embed_target(last))
+            own = state.map(torch.clone)  # others may go on from the same state
+            hidden, after = model.step(memory, own, model.embed_target(last))
             row = torch.log_softmax(model.logits(hidden)[0], dim=0).tolist()
             ends.append((ids, log_p + row[EOS]))
             for token, more in enumerate(row):

@@ -212,6 +212,8 @@ def test_memory_and_state_follow_their_rows() -> None:
     repeated, _ = model.step(memory.select(twice), state.select(twice), token[twice])
     torch.testing.assert_close(repeated, whole[twice])
     assert memory.select(twice).rows == 6
+    shared, _ = model.step(memory, state.select(twice), token[twice])
+    torch.testing.assert_close(shared, whole[twice])
     assert not memory.map(Tensor.detach).layers[0][0].requires_grad
 
 
