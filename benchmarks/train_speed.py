@@ -180,7 +180,7 @@ def split(
     def encoder() -> None:
         with autocast:
             memory = model.encode(tensors.source_BS, tensors.source_lengths_B)
-            memory.values_BSD.float().sum().backward()  # type: ignore[no-untyped-call]
+            memory.values_BSD.float().sum().backward()
 
     parts = {
         "rows": float(shape[0]),

@@ -156,7 +156,7 @@ class VocabularySettings(Section):
 
 
 class ModelSettings(Section):
-    """The translation model."""
+    """The translation model: what it is, and how large."""
 
     kind: Literal["gnmt"] = "gnmt"
     """gnmt: stacked LSTMs with attention, as the paper has them."""

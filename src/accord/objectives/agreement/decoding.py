@@ -89,7 +89,7 @@ def _loop(
     dropout: bool,
     feedback_gradient: bool,
 ) -> Translations:
-    state = model.initial_state(memory)
+    state = model.initial_state(memory, steps=steps)
     input_BD = model.output_weight.new_zeros(memory.rows, model.output_weight.shape[1])
     going_B = limits_B > 0
     found: list[tuple[Tensor, ...]] = []

@@ -155,7 +155,7 @@ def _encode(model: Seq2Seq, inputs: AgreementInputs) -> tuple[Memory, Memory]:
 
 
 def encoder_agreement(first: Memory, second: Memory, inputs: AgreementInputs) -> Tensor:
-    """The sum of 1 - cosine of both sides' attention keys, max-pooled over real positions."""
+    """The sum of 1 - cosine of both sides' encodings, max-pooled over real positions."""
     first_BD, second_BD = (
         _stopped(_pooled(memory), live_B)
         for memory, live_B in zip((first, second), inputs.live_R.chunk(2), strict=True)
@@ -165,8 +165,9 @@ def encoder_agreement(first: Memory, second: Memory, inputs: AgreementInputs) ->
 
 
 def _pooled(memory: Memory) -> Tensor:
-    keys_BSD = memory.keys_BSD.to(torch.promote_types(memory.keys_BSD.dtype, torch.float32))
-    return keys_BSD.masked_fill(~memory.mask_BS.unsqueeze(2), float("-inf")).amax(dim=1)
+    encoding_BSD = memory.encoding
+    exact_BSD = encoding_BSD.to(torch.promote_types(encoding_BSD.dtype, torch.float32))
+    return exact_BSD.masked_fill(~memory.mask_BS.unsqueeze(2), float("-inf")).amax(dim=1)
 
 
 def dials(of: Mapping[str, float], sentences: float) -> dict[str, float | None]:
