@@ -11,8 +11,8 @@ import accord
 from accord import SearchSettings, Translator
 from accord.cli.publish import export
 from accord.errors import AccordError
-from accord.export import run as exporting
-from accord.export.run import export_run
+from accord.export.export_run import export_run
+from accord.export.onnx.exporter import OnnxExporter
 from accord.files import sha256_of
 from accord.inference.backends.manifest import FileFacts, Manifest
 from exportable import made_run
@@ -118,7 +118,7 @@ def test_a_failure_leaves_nothing_and_keeps_what_was_there(run, exported, tmp_pa
     def broken(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(exporting, "check", broken)
+    monkeypatch.setattr(OnnxExporter, "compare", broken)
     with pytest.raises(KeyboardInterrupt):
         export_run(run, copy, force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
