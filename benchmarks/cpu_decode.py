@@ -80,7 +80,7 @@ def prepare_random(options: argparse.Namespace, folder: Path) -> dict[str, int]:
     import torch
     from safetensors.torch import save_file
 
-    from accord.export.run import graphs
+    from accord.export.onnx.exporter import graphs
     from accord.models.gnmt import GNMT
 
     torch.manual_seed(1)
@@ -101,7 +101,7 @@ def prepare_random(options: argparse.Namespace, folder: Path) -> dict[str, int]:
 
 def prepare_run(options: argparse.Namespace, folder: Path) -> dict[str, int]:
     """Both exports of a run, and its test sentences."""
-    from accord.export.run import export_run
+    from accord.export.export_run import export_run
     from accord.models.checkpoint import find_checkpoint
     from accord.run_directory import RunDirectory
 

@@ -27,7 +27,8 @@ from torch import Tensor
 
 from accord.data.store import Store
 from accord.data.vocabulary import EOS
-from accord.inference.backends.torch_backend import TrainedModel
+from accord.inference.backends.base import LoadSettings
+from accord.inference.backends.torch_backend import TorchBackend
 from accord.inference.beam_search import BeamSearch, padded
 from accord.inference.results import SearchSettings
 from accord.inference.text import source_rows
@@ -107,7 +108,7 @@ def of_store(options: argparse.Namespace) -> Work:
 
 def of_run(options: argparse.Namespace, bf16: bool) -> Work:
     run = RunDirectory(options.data)
-    model = TrainedModel.load(options.data, precision="bf16" if bf16 else "fp32")
+    model = TorchBackend.load(options.data, LoadSettings(precision="bf16" if bf16 else "fp32"))
     translator = Translator.of(model)
     texts = [
         (target, run.held_out.pair("test", source, target)[0])

@@ -53,7 +53,6 @@ EXACT = AgreementSettings(
     temperature=1.0,
     dropout=False,
     feedback_gradient=True,
-    gradient_limit=None,
     distinct_bigrams=0.0,
     least_length=0.0,
 )

@@ -8,7 +8,7 @@ from accord.config.load import load, run_directory, store_directory
 from accord.data.prepare import prepare
 from accord.data.store import Store
 from accord.data.vocabulary import EOS
-from accord.export.run import graphs
+from accord.export.onnx.exporter import graphs
 from accord.inference.backends.onnx_sessions import Sessions
 from accord.models.build import build_model
 from accord.models.checkpoint import Checkpoints

@@ -10,7 +10,8 @@ from accord.config.load import load, run_directory, store_directory
 from accord.data.prepare import prepare
 from accord.data.store import Store
 from accord.errors import AccordError
-from accord.inference.backends.torch_backend import TrainedModel, pick_device
+from accord.inference.backends.base import LoadSettings
+from accord.inference.backends.torch_backend import TorchBackend, pick_device
 from accord.inference.results import SearchSettings
 from accord.inference.translator import Translator
 from accord.models.build import build_model
@@ -89,7 +90,7 @@ def test_checkpoints_are_found_by_name(run):
 
 def test_weights_of_the_chosen_checkpoint_are_used(run, tmp_path):
     def weight(name: str, path=run):
-        model = TrainedModel.load(path, checkpoint=name, device="cpu", threads=1).model
+        model = TorchBackend.load(path, LoadSettings(name, device="cpu", threads=1)).model
         return model.target_embedding.weight
 
     assert not torch.equal(weight("best"), weight("last"))
@@ -192,7 +193,7 @@ def test_the_target_vocabulary_is_that_of_the_training_text(translator, run):
 def test_cross_entropies_add_up_to_that_of_validation(translator, run):
     references = ["deab decd", "deef", "degh deij", "dekl", "demn deop"]
     found = translator.cross_entropy(LINES, references, "de")
-    loaded = TrainedModel.load(run, device="cpu", threads=1)
+    loaded = TorchBackend.load(run, LoadSettings(device="cpu", threads=1))
     mean = cross_entropy(
         loaded.model, translator.vocabulary, LINES, references, "de", loaded.device
     )
@@ -217,7 +218,7 @@ def test_devices_that_are_not_there():
 
 
 def test_bf16_translates_too(run):
-    fast = TrainedModel.load(run, device="cpu", threads=1, precision="bf16")
+    fast = TorchBackend.load(run, LoadSettings(device="cpu", threads=1, precision="bf16"))
     assert fast.bf16
     assert len(Translator.of(fast).translate(LINES, "de", settings=QUICK)) == len(LINES)
 
