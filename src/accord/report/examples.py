@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accord.evaluation.records import Lines
-from accord.metrics.bootstrap import chrf_of
+from accord.metrics.bleu import chrf_of
 from accord.report.answer import System
 from accord.report.data import Report
 

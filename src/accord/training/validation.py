@@ -17,7 +17,8 @@ from accord.graph import Direction, TranslationGraph
 from accord.inference.beam_search import TorchEngine
 from accord.inference.scoring import cross_entropies
 from accord.inference.text import Decoder, source_rows
-from accord.metrics.bleu import bleu, exact_match
+from accord.metrics.bleu import bleu, mutual_bleu
+from accord.metrics.rates import exact_match
 from accord.models.base import Seq2Seq
 
 # --- Judging zero-shot directions without their references.
@@ -62,7 +63,7 @@ def agreement(found: Sequence[Anchor], translate: Translate) -> float | None:
     for anchor in found:
         target = anchor.direction.target
         one, other = translate(anchor.sources, target), translate(anchor.others, target)
-        scores += [bleu(one, other, target), bleu(other, one, target)]
+        scores.append(mutual_bleu(one, other, target))
     return float(np.mean(scores)) if scores else None
 
 
