@@ -24,7 +24,7 @@ from accord.evaluation.records import (
     ParallelText,
 )
 from accord.evaluation.translations import Chain, Given, Loss
-from accord.graph import Direction, TranslationGraph
+from accord.graph import KINDS, Direction, TranslationGraph
 
 
 def consistency(rows: Sequence[DirectionScores]) -> Consistency | None:
@@ -43,7 +43,7 @@ def _bounds(
             for row in rows
             if row.kind == kind and (value := loss(row)) is not None
         ]
-        for kind in ("supervised", "zero-shot")
+        for kind in KINDS
     }
     if not all(found.values()):
         return None

@@ -253,7 +253,7 @@ def _lines(
 ) -> Lines:
     return Lines(
         direction=direction,
-        kind="supervised" if graph.is_supervised(*direction) else "zero-shot",
+        kind=graph.kind(direction),
         test_set=item.name,
         sources=item.sources,
         hypotheses=hypotheses,

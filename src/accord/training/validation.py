@@ -122,8 +122,7 @@ class Validator:
         for direction in graph.directions if everything else graph.supervised_directions:
             sources, references = store.held_out.pair("dev", *direction)
             if sources:
-                kind = "supervised" if graph.is_supervised(*direction) else "zero-shot"
-                self.sets.append((direction, kind, sources, references))
+                self.sets.append((direction, graph.kind(direction), sources, references))
         by_agreement = self.settings.metric == "agreement"
         self.anchors = (
             anchors(store.held_out, graph, self.settings.sentences)

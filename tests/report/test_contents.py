@@ -7,7 +7,7 @@ import pytest
 
 from accord.data.store import sealed
 from accord.errors import AccordError
-from accord.report.data import build, read_history
+from accord.report.contents import build, read_history
 from made_runs import make_run, manifest
 
 

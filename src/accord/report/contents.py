@@ -18,7 +18,6 @@ from accord.training.run import RunDirectory
 # --- The course of training, read from metrics.jsonl.
 
 
-KINDS = ("supervised", "zero-shot")
 Points = tuple[tuple[float, float], ...]
 
 
