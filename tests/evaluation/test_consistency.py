@@ -8,8 +8,8 @@ from accord.evaluation.consistency_measures import (
     triples,
 )
 from accord.evaluation.records import DirectionScores, ParallelText
-from accord.evaluation.translations import Loss
 from accord.graph import Direction
+from accord.inference.results import Loss
 from accord.metrics.bleu import Score
 from fake_translator import Tools
 

@@ -23,8 +23,9 @@ from accord.evaluation.records import (
     DirectionScores,
     ParallelText,
 )
-from accord.evaluation.translations import Chain, Given, Loss
+from accord.evaluation.translations import Chain, Given
 from accord.graph import KINDS, Direction, TranslationGraph
+from accord.inference.results import Loss
 
 
 def consistency(rows: Sequence[DirectionScores]) -> Consistency | None:

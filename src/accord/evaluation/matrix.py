@@ -37,10 +37,10 @@ from accord.evaluation.scores import (
     score_directions,
     scoring_tasks,
 )
-from accord.evaluation.translations import Chain, Given, Loss, Searcher, losses
+from accord.evaluation.translations import Chain, Given, Searcher, losses
 from accord.graph import Direction, TranslationGraph
 from accord.inference.ensemble import Ensemble
-from accord.inference.results import SearchSettings
+from accord.inference.results import Loss, SearchSettings
 from accord.machine import cores
 from accord.metrics.bleu import bleu_metric, mutual_bleu
 from accord.progress import Progress, Silent

@@ -6,14 +6,14 @@ from typing import Literal, get_args
 
 import torch
 
-from accord.data.vocabulary import EOS, Vocabulary
+from accord.data.vocabulary import Vocabulary
 from accord.errors import AccordError
 from accord.graph import TranslationGraph
 from accord.inference.beam_search import TorchEngine
 from accord.inference.ensemble_search import EnsembleDecoder
 from accord.inference.results import SearchSettings, Translation
-from accord.inference.scoring import cross_entropies
-from accord.inference.text import Decoder, TokenCounts, mended, source_rows
+from accord.inference.scoring import text_cross_entropies
+from accord.inference.text import Decoder, TokenCounts, mended
 from accord.models.base import Seq2Seq
 from accord.training.run import RunDirectory, find_checkpoint
 from accord.training.setup import build_model, use_threads
@@ -93,13 +93,15 @@ class TrainedModel:
         self, sources: Sequence[str], references: Sequence[str], to: str
     ) -> list[tuple[float, int]]:
         """-log P of each reference in nats, and its number of tokens; both include its end."""
-        vocabulary = self.decoder.vocabulary
-        inputs = source_rows(vocabulary, [mended(text) for text in sources], to)
-        rows = vocabulary.encode([mended(text) for text in references])
-        outputs = [[*row, EOS] for row in rows]
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
-            found = cross_entropies(self.model, inputs, outputs, device=self.device)
-        return [(nll, len(row)) for nll, row in zip(found, outputs, strict=True)]
+            return text_cross_entropies(
+                self.model,
+                self.decoder.vocabulary,
+                [mended(text) for text in sources],
+                [mended(text) for text in references],
+                to,
+                device=self.device,
+            )
 
 
 def pick_device(name: str | None) -> torch.device:
