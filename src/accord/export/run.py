@@ -10,8 +10,8 @@ from statistics import fmean
 import accord
 from accord.data.store import HeldOutSets, read_manifest
 from accord.errors import AccordError
-from accord.export.directory import check_place, clear_leftovers, published
-from accord.files import atomic_write, reading_errors
+from accord.export.directory import check_place, published
+from accord.files import atomic_write, clear_leftovers, reading_errors
 from accord.graph import Direction, TranslationGraph
 from accord.inference.backends.manifest import (
     Bleu,
