@@ -14,9 +14,9 @@ from pathlib import Path
 from accord.errors import AccordError
 from accord.files import atomic_write
 from accord.report.figures import Grid, grid
-from accord.report.numbers import NONE, count
+from accord.report.numbers import NONE, count, signed
 from accord.studies.beside_paper import by_size
-from accord.studies.claims import ROBUST, signed
+from accord.studies.claims import ROBUST
 from accord.studies.outcome import NAMES, Outcome, judge_sizes
 from accord.studies.page import markdown
 from accord.studies.sizes_figure import draw_sizes, mean_bleu, zero_shot_pairs
