@@ -158,6 +158,8 @@ class VocabularySettings(Section):
 class ModelSettings(Section):
     """The translation model: GNMT, stacked LSTMs with attention."""
 
+    kind: Literal["gnmt"] = "gnmt"
+    """The architecture. gnmt: stacked LSTMs with attention."""
     preset: Literal["paper", "gnmt3"] = "paper"
     """paper: 2 bidirectional encoder layers, 4 decoder layers. gnmt3: the authors' release, one
     bidirectional and 2 further encoder layers, 3 decoder layers."""
@@ -172,6 +174,21 @@ class ModelSettings(Section):
     input_feeding: bool = True
     """Feed the attention of the step before into the bottom decoder layer, as the paper does;
     training is about 15 % faster without."""
+
+    @property
+    def encoder_depth(self) -> int:
+        """The number of encoder layers in force."""
+        return self.encoder_layers or {"paper": 2, "gnmt3": 3}[self.preset]
+
+    @property
+    def encoder_states(self) -> int:
+        """How many states the encoder ends with: two per layer where all are bidirectional."""
+        return self.encoder_depth * (2 if self.preset == "paper" else 1)
+
+    @property
+    def decoder_depth(self) -> int:
+        """The number of decoder layers in force: one for each state, if not given."""
+        return self.decoder_layers or self.encoder_states
 
 
 class OptimizerSettings(Section):

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-import yaml
 
 import accord
 from accord.config.load import dump, load
@@ -80,8 +79,9 @@ class RunDirectory:
         return changes
 
     def _changes(self, experiment: Experiment, store: Store) -> list[str]:
-        before = yaml.safe_load(self._experiment_file().read_text(encoding="utf-8"))
-        old, new = flat(before), flat(experiment.model_dump(mode="json"))
+        # Read as any experiment is, so that a key which is newer than the run has its default.
+        before, now = self.experiment(), experiment
+        old, new = flat(before.model_dump(mode="json")), flat(now.model_dump(mode="json"))
         old["the prepared data"] = read_manifest(self.path)["fingerprint"]
         new["the prepared data"] = store.manifest["fingerprint"]
         return [

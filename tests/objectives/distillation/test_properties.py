@@ -8,13 +8,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accord.config.objectives import CompleteFilters
+from accord.config.third_languages import Triads
 from accord.data.store import ParallelCorpus, Sentences
 from accord.errors import AccordError
 from accord.graph import Direction, TranslationGraph
 from accord.inference.results import Found
 from accord.objectives.distillation.filters import Filters, usual_lengths
 from accord.objectives.distillation.rounds import RoundMaker, merged
-from accord.objectives.distillation.sampling import Picker, Triads
+from accord.objectives.distillation.sampling import Picker
 
 NAMES = ("aa", "bb", "cc", "dd", "ee")
 PARTS = ("distillation", "back-translation", "latent")

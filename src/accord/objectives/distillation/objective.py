@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accord.config.checks import check
 from accord.config.objectives import CompleteConfig
 from accord.config.schema import Experiment
+from accord.config.third_languages import Triads
 from accord.data.batches import Batch, BatchStream, Position
 from accord.data.prefetch import Prefetcher
 from accord.data.store import Store
@@ -24,7 +24,7 @@ from accord.objectives.distillation.background import Worker
 from accord.objectives.distillation.filters import KEPT, Filters, usual_lengths
 from accord.objectives.distillation.pool import Pool, PoolState, prune_rounds
 from accord.objectives.distillation.rounds import Round, RoundMaker
-from accord.objectives.distillation.sampling import Picker, Triads
+from accord.objectives.distillation.sampling import Picker
 from accord.objectives.distillation.soft_targets import LikelyTargets, Targets
 from accord.objectives.distillation.teacher_weights import Teaching
 from accord.ops.distributed import World
@@ -90,7 +90,6 @@ class Completing:
         say: Say,
         told: Callable[[], bool] = lambda: False,
     ) -> None:
-        check(config)
         self.config = config
         self.store = store
         self.world = world

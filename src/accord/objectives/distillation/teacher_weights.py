@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from accord.config.objectives import CompleteConfig
 from accord.config.schema import Experiment, ModelSettings
+from accord.config.third_languages import Triads
 from accord.data.store import HeldOutSets, Store
 from accord.errors import AccordError
 from accord.files import atomic_write, expand
@@ -25,7 +26,6 @@ from accord.inference.text import Decoder
 from accord.metrics.bleu import bleu, length_ratio
 from accord.models.gnmt import GNMT
 from accord.objectives.distillation.pool import PoolState
-from accord.objectives.distillation.sampling import Triads
 from accord.objectives.distillation.teacher import Teacher
 from accord.ops.distributed import World
 from accord.progress import Progress
