@@ -111,7 +111,11 @@ def test_variants_take_the_place_of_seeds(made, tmp_path):
     assert accord.trained["burn-in-50"]["training.steps"] == 5
     assert accord.trained["basic-50"]["training.steps"] == 7
     assert accord.trained["burn-in-100"]["training.steps"] == 10
-    assert {run: s["store"] for run, s in accord.trained.items() if "100" in run} == {
+    assert {
+        run: s["store"]
+        for run, s in accord.trained.items()
+        if "100" in run
+    } == {
         "burn-in-100": "large",
         "basic-100": "large",
         "agree-hard-100": "large",
@@ -127,7 +131,10 @@ def test_variants_take_the_place_of_seeds(made, tmp_path):
 def test_without_a_basic_run_each_branch_begins_afresh(made):
     accord = made("--seeds", "1", basic=None)
     assert sorted(accord.trained) == ["agree-hard-1", "basic-1"]
-    assert not any("training.init_from" in settings for settings in accord.trained.values())
+    assert not any(
+        "training.init_from" in settings
+        for settings in accord.trained.values()
+    )
 
 
 def test_gains_are_tested_and_stand_in_a_table_an_evaluation(made, tmp_path):

@@ -11,14 +11,8 @@ import numpy.typing as npt
 from accord.config.schema import Cleaning
 from accord.data.cleaning import mend
 from accord.data.vocabulary import EOS, PAD, Vocabulary
-from accord.inference.results import (
-    NOTHING,
-    Found,
-    Hypothesis,
-    SearchSettings,
-    Translation,
-    normalised,
-)
+from accord.inference.backtrace import Found, normalised
+from accord.inference.results import NOTHING, Hypothesis, SearchSettings, Translation
 
 # --- Texts as rows of ids that an encoder reads, whatever computes with them.
 

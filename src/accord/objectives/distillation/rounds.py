@@ -22,7 +22,7 @@ from accord.data.store import ParallelCorpus, Sentences
 from accord.errors import AccordError
 from accord.files import atomic_write
 from accord.graph import Direction
-from accord.inference.results import Found
+from accord.inference.backtrace import Found
 from accord.objectives.distillation.filters import FATES, KEPT, LENGTH, Filters
 from accord.objectives.distillation.sampling import NONE, Picks
 from accord.objectives.distillation.soft_targets import LikelyTokens, MadePairs
