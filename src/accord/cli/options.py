@@ -21,9 +21,8 @@ RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Run directory.")]
 ModelPath = Annotated[
     Path, typer.Argument(metavar="RUN", help="Run directory, or what `accord export` wrote.")
 ]
-CheckpointName = Annotated[
-    str, typer.Option("--checkpoint", help="best, last, average or step-00001000.")
-]
+_CHECKPOINTS = "best, last, average or step-00001000."
+CheckpointName = Annotated[str, typer.Option("--checkpoint", help=_CHECKPOINTS)]
 EnsembleMembers = Annotated[
     str | None,
     typer.Option(
@@ -39,7 +38,7 @@ Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threa
 class ModelOptions:
     """Which weights of a run to open, and what computes with them."""
 
-    checkpoint: str = setting("best", "best, last, average or step-00001000.")
+    checkpoint: str = setting("best", _CHECKPOINTS)
     device: str | None = setting(None, "cpu, cuda, cuda:1; else the best.")
     threads: int | None = setting(None, "CPU threads.", least=1)
     precision: str = setting("auto", "auto (bf16 on a GPU, fp32 on a CPU), fp32 or bf16.")

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-from accord.serving.limits import MAX_LOG_LINES
 from accord.serving.metrics_text import Meter
+from accord.serving.settings import MAX_LOG_LINES
 
 
 class Log:

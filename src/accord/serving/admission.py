@@ -10,10 +10,9 @@ from pathlib import Path
 from starlette.requests import Request
 
 from accord.errors import AccordError
-from accord.serving.limits import LINGER, MAX_OPEN, RETRY_BUSY, RETRY_SOON
 from accord.serving.messages import SHUTTING_DOWN, Refusal
 from accord.serving.metrics_text import Meter
-from accord.serving.settings import ServeSettings
+from accord.serving.settings import LINGER, MAX_OPEN, RETRY_BUSY, RETRY_SOON, ServeSettings
 
 ALWAYS = frozenset(("/health", "/health/ready", "/metrics"))
 """What is answered even when nothing else is."""

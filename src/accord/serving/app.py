@@ -16,7 +16,6 @@ from starlette.middleware.cors import CORSMiddleware
 import accord
 from accord.serving.access_log import Log
 from accord.serving.admission import Gate, Keys, client_gone, read_body
-from accord.serving.limits import RETRY_SOON
 from accord.serving.messages import (
     Asked,
     Default,
@@ -40,7 +39,7 @@ from accord.serving.middleware import Guarded, Observed, note, refused
 from accord.serving.opened_model import Opened
 from accord.serving.planner import language_name
 from accord.serving.service import Service
-from accord.serving.settings import ServeSettings
+from accord.serving.settings import RETRY_SOON, ServeSettings
 
 # --- The page: its files are read once, and each is served at one fixed address.
 

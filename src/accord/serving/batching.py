@@ -10,10 +10,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from accord.inference.results import Translation
-from accord.serving.limits import RETRY_AT_MOST, RETRY_SOON
 from accord.serving.messages import SHUTTING_DOWN, Refusal
 from accord.serving.metrics_text import Meter
-from accord.serving.settings import ServeSettings
+from accord.serving.settings import RETRY_AT_MOST, RETRY_SOON, ServeSettings
 
 # --- Sentences that wait to be translated, and when which of them go together.
 #

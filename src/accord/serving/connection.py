@@ -7,7 +7,7 @@ import resource
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from accord.serving.limits import ANSWER_FIRST, OTHER_FILES, RETRY_BUSY, WANTED_FILES
+from accord.serving.settings import ANSWER_FIRST, OTHER_FILES, RETRY_BUSY, WANTED_FILES
 
 
 def most_connections() -> int:

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from accord.serving.limits import MAX_BEAM, MAX_CODE, MAX_FIELDS, MAX_KEY
+from accord.serving.settings import MAX_BEAM, MAX_CODE, MAX_FIELDS, MAX_KEY
 
 Kind = Literal["supervised", "zero-shot", "pivot"]
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from accord.data.language_id import LanguageGuesser
 from accord.graph import LANGUAGE, TranslationGraph
 from accord.serving.batching import Job, Route
-from accord.serving.limits import MAX_BEAM
 from accord.serving.messages import Kind, Refusal, TranslateRequest
 from accord.serving.sentences import Piece, split
-from accord.serving.settings import ServeSettings
+from accord.serving.settings import MAX_BEAM, ServeSettings
 
 AUTO = "auto"
 

@@ -17,10 +17,9 @@ from accord.serving.access_log import Log, LogHandler
 from accord.serving.admission import Gate
 from accord.serving.app import create_app
 from accord.serving.connection import connection_class, most_connections
-from accord.serving.limits import ACCEPTED_AT_ONCE, BACKLOG, KEEP_ALIVE
 from accord.serving.metrics_text import Meter
 from accord.serving.opened_model import Opened
-from accord.serving.settings import ServeSettings
+from accord.serving.settings import ACCEPTED_AT_ONCE, BACKLOG, KEEP_ALIVE, ServeSettings
 
 Open = Callable[[], Opened]
 _LOGGERS = ("uvicorn.error", "accord.serving", "asyncio")

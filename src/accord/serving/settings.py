@@ -1,15 +1,17 @@
 """How a server is to run: where it listens, what it accepts, how it batches.
 
-These are the limits that `accord serve` has options for, each with its default and its help. Those
-that nobody should need to change are constants in limits.py.
+All limits of the server are here and nowhere else in this folder: to change one, change it here.
+Those that `accord serve` has options for are fields of `ServeSettings`, each with its default and
+its help; those that hardly anybody should need to change are the constants below them.
 """
 
 import re
 from dataclasses import dataclass, field
 
-from accord.serving.limits import MAX_BEAM
 from accord.settings_fields import check_settings, flag, require, setting
 
+MAX_BEAM = 10
+"""The largest beam a client may ask for: time and memory grow with it."""
 # As browsers send it; one that is written otherwise would never be the same.
 _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+")
 
@@ -56,3 +58,48 @@ class ServeSettings:
             self.queue,
             f"a request may have {self.max_sentences} sentences (--max-sentences) and must fit in",
         )
+
+
+# --- Limits that no option sets.
+
+
+# What clients may send.
+MAX_CODE = 32
+"""Characters of a language code."""
+MAX_KEY = 1000
+"""Characters of an API key."""
+MAX_FIELDS = 1000
+"""Fields of a form: reading each takes time."""
+
+# Requests and connections at the same time.
+MAX_OPEN = 1000
+"""Requests at the same time, being read ones included: each may hold a body in memory."""
+ACCEPTED_AT_ONCE = 32
+"""Connections taken from the socket in one go, before anybody looks at them."""
+BACKLOG = 2048
+"""Connections that the system may hold ready."""
+WANTED_FILES = 8192
+"""Open files that the process asks for; every connection needs one."""
+# One that is sent away keeps its file for a few rounds of the event loop.
+OTHER_FILES = 64 + 6 * ACCEPTED_AT_ONCE
+"""Of these, how many are not for connections."""
+
+# Seconds.
+LINGER = 1.0
+"""Reading on after a body that is too large, so that the client sees the answer."""
+ANSWER_FIRST = 2.0
+"""By so much the application's own deadline, which answers, comes before the connection's."""
+KEEP_ALIVE = 5
+"""For the next request on a connection, and for connections to end at shutdown."""
+RETRY_SOON, RETRY_BUSY, RETRY_AT_MOST = 5, 1, 60
+"""What clients are told to wait: at shutdown, when too many are there, and at most."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Before a worker that died is replaced; twice as long each time it dies again."""
+SIGNAL_WITHIN = 0.25
+"""After so long the supervisor notices a signal."""
+STOP_GRACE = 10.0
+"""For workers to end, beyond what their requests may take."""
+
+# The log.
+MAX_LOG_LINES = 10_000
+"""Lines that wait to be written; further ones are dropped and counted."""

@@ -14,10 +14,15 @@ from typing import Any, cast
 
 from accord.errors import AccordError
 from accord.serving.access_log import Log
-from accord.serving.limits import FIRST_PAUSE, LONGEST_PAUSE, SIGNAL_WITHIN, STOP_GRACE
 from accord.serving.metrics_text import SIZE, Meter
 from accord.serving.server import Open, serve
-from accord.serving.settings import ServeSettings
+from accord.serving.settings import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    SIGNAL_WITHIN,
+    STOP_GRACE,
+    ServeSettings,
+)
 
 _STOP = (signal.SIGINT, signal.SIGTERM)
 
