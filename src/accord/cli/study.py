@@ -102,14 +102,14 @@ def _carry_out(
             typer.echo(text, err=True)
 
     def keep() -> None:
-        """What there is so far; runs go on where that fails."""
+        """What there is so far; runs go on where that fails, for example since one is written."""
         try:
             write_table(found, page)
             if archive is not None:
                 runs = [run.directory for run in found.runs if run.directory.is_dir()]
                 pack(runs, [page], archive, volume and volume << 20)
-        except OSError as error:
-            typer.echo(f"{error.filename or found.out}: not written: {error}", err=True)
+        except (OSError, AccordError) as error:
+            typer.echo(f"accord: note: {page} or the archive was not written: {error}", err=True)
 
     page = found.out / "table.md"
     journal = Journal(found.out)
@@ -118,6 +118,7 @@ def _carry_out(
         pack((), (), archive, volume and volume << 20)
     with exclusive(found.out, "accord study"):
         failed = Runner(found, journal, say).make(keep)
+    keep()
     print_tables(study_tables(found))
     typer.echo(f"wrote {page}", err=True)
     if failed:

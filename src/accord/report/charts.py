@@ -137,8 +137,9 @@ def document(charts: Sequence[Chart]) -> str:
     for i, chart in enumerate(charts):
         x = _WIDTH * i
         parts.append(f'<text class="title" x="{x + _WIDTH / 2:g}" y="48" text-anchor="middle">')
-        parts.append(f'{escape(chart.title)}</text><g transform="translate({x:g} {top:g})">')
-        parts.append(svg(chart) + "</g>")
+        parts.append(f"{escape(chart.title)}</text>")
+        parts.append(f'<svg x="{x:g}" y="{top:g}" width="{_WIDTH:g}" height="{_HEIGHT:g}">')
+        parts.append(f"{svg(chart)}</svg>")
     said = escape("; ".join(map(_summary, charts)))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{said}" '

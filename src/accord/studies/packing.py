@@ -1,7 +1,7 @@
 """What is worth keeping of runs in one archive: all but checkpoints and data.
 
 Unpacked (`tar xzf results.tar.gz`, or `cat results.tar.gz.* | tar xz`), the runs can be reported
-on, compared and collected; they cannot be translated with. Test sets, the same in every evaluation,
+on and compared; they cannot be translated with. Test sets, the same in every evaluation,
 are stored once: the others are hard links.
 """
 
