@@ -75,7 +75,7 @@ def make_run(
 ):
     """Write a run directory; `lost` is the share of zero-shot sentences that lose words.
 
-    `change` may alter the texts of the evaluation after scoring; `settings` are those of the search.
+    `change` may alter the texts of the evaluation after scoring; `settings` are of the search.
     """
     search, settings = settings, experiment(languages, objective=objective)
     path.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`accord compare`: runs side by side, against one of them and pivots, beside the paper, by size."""
+"""`accord compare`: runs side by side, tested against one and pivots, beside the paper, by size."""
 
 import json
 from xml.etree import ElementTree

@@ -152,7 +152,7 @@ def _overview(found: ComparedRuns) -> Grid:
         ]
         for run in found.runs
     ]
-    caption = f"{found.evaluation}: BLEU, means over directions, ± half the 95 % interval"
+    caption = f"{found.evaluation}: mean BLEU ± half the 95 % interval"
     return grid(caption, ["run", "updates", "seconds", *shown], rows)
 
 
