@@ -22,8 +22,10 @@ from accord.data.store import Store
 from accord.graph import Direction, TranslationGraph
 from accord.models.gnmt import GNMT
 from accord.models.tensor_batch import TensorBatch, fitting_shape
-from accord.objectives.agreement.objective import Agreeing
-from accord.training.gradients import MicroBatch
+from accord.objectives.agreement.objective import AgreementObjective
+from accord.objectives.base import Objective, Work
+from accord.objectives.likelihood import LikelihoodObjective, PairInputs
+from accord.ops.distributed import World
 from accord.training.optim import build_optimizer
 from accord.training.update import Updater
 from where import where
@@ -64,25 +66,25 @@ def measure(store: Store, kind: str | None, options: argparse.Namespace) -> dict
     every = int((kind or "").partition(":")[2] or 1)
     model = GNMT(len(store.vocabulary), options.units, input_feeding=options.feeding).to(DEVICE)
     directions = frozenset(Direction(*d) for c in store.corpora for d in c.directions)
+    objectives: list[Objective[Any]] = [LikelihoodObjective(0.1)]
     agreeing = None
     if decoding:
-        agreeing = Agreeing(
+        agreeing = AgreementObjective(
             AgreementConfig(decoding=decoding, start=0),
             TranslationGraph(store.languages, directions),
             store,
             seed=1,
-            rank=0,
-            world_size=1,
+            world=World(0, 1, DEVICE),
         )
+        objectives.append(agreeing)
     on_gpu = DEVICE.type == "cuda"
     updater = Updater(
         model,
         build_optimizer("adam", model, learning_rate=1e-4),
-        label_smoothing=0.1,
+        objectives,
         clip=2.0,
         bf16=on_gpu,
         graphs=on_gpu,
-        agreement=agreeing.settings if agreeing else None,
     )
     stream = BatchStream(
         store.corpora,
@@ -96,19 +98,21 @@ def measure(store: Store, kind: str | None, options: argparse.Namespace) -> dict
     for (position, batch), number in zip(stream, range(options.steps), strict=False):
         shape = fitting_shape(batch, shapes) if on_gpu else None
         pairs = TensorBatch.of_shape(batch, *shape) if shape else TensorBatch.from_numpy(batch)
-        inputs = None
-        if agreeing is not None and number % every == 0:
-            inputs = agreeing.inputs(batch, agreeing.draw(batch, position), shape)
-        ready.append((MicroBatch(pairs, inputs), batch))
+        work: list[Work[Any]] = [Work([PairInputs(pairs)], (1.0,), batch.target_tokens)]
+        if agreeing is not None:
+            work.append(Work())
+            if number % every == 0:
+                inputs = agreeing.tagged(batch, agreeing.draw(batch, position), shape)
+                scale = 0.01 * every * batch.update_target_tokens / batch.update_rows
+                work[-1] = Work([inputs], (scale, 0.0), batch.target_tokens)
+        ready.append((work, batch))
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
     times = []
     for timed in (False, True):
-        for micro, batch in ready:
+        for work, batch in ready:
             start = now()
-            updater.update(
-                [micro], batch.update_target_tokens, batch.update_rows, (0.01 * every, 0.0)
-            )
+            updater.update(work, batch.update_target_tokens)
             if timed:
                 times.append(1000 * (now() - start))
     return {

@@ -80,7 +80,7 @@ def prepare_random(options: argparse.Namespace, folder: Path) -> dict[str, int]:
     import torch
     from safetensors.torch import save_file
 
-    from accord.export.run import graphs
+    from accord.export.onnx.exporter import graphs
     from accord.models.gnmt import GNMT
 
     torch.manual_seed(1)
@@ -101,8 +101,9 @@ def prepare_random(options: argparse.Namespace, folder: Path) -> dict[str, int]:
 
 def prepare_run(options: argparse.Namespace, folder: Path) -> dict[str, int]:
     """Both exports of a run, and its test sentences."""
-    from accord.export.run import export_run
-    from accord.training.run import RunDirectory, find_checkpoint
+    from accord.export.export_run import export_run
+    from accord.models.checkpoint import find_checkpoint
+    from accord.run_directory import RunDirectory
 
     run = RunDirectory(options.run)
     export_run(options.run, folder / "onnx", compare=0)
@@ -119,7 +120,7 @@ def prepare_run(options: argparse.Namespace, folder: Path) -> dict[str, int]:
     (folder / "lines.json").write_text(json.dumps(lines))
     supervised = [list(direction) for direction in graph.supervised_directions]
     (folder / "supervised.json").write_text(json.dumps(supervised))
-    model = find_checkpoint(run, "best").path / "model.safetensors"
+    model = find_checkpoint(run.path, "best").path / "model.safetensors"
     return {
         engine: size_of(model if kind == "torch" else folder / kind)
         for engine, kind in ENGINES.items()

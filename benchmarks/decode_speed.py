@@ -27,14 +27,15 @@ from torch import Tensor
 
 from accord.data.store import Store
 from accord.data.vocabulary import EOS
-from accord.inference.backends.torch_backend import TrainedModel
+from accord.inference.backends.base import LoadSettings
+from accord.inference.backends.torch_backend import TorchBackend
 from accord.inference.beam_search import BeamSearch, padded
 from accord.inference.results import SearchSettings
 from accord.inference.text import source_rows
 from accord.inference.translator import Translator
 from accord.models.base import Seq2Seq
 from accord.models.gnmt import GNMT
-from accord.training.run import RunDirectory
+from accord.run_directory import RunDirectory
 from where import where
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -107,7 +108,7 @@ def of_store(options: argparse.Namespace) -> Work:
 
 def of_run(options: argparse.Namespace, bf16: bool) -> Work:
     run = RunDirectory(options.data)
-    model = TrainedModel.load(options.data, precision="bf16" if bf16 else "fp32")
+    model = TorchBackend.load(options.data, LoadSettings(precision="bf16" if bf16 else "fp32"))
     translator = Translator.of(model)
     texts = [
         (target, run.held_out.pair("test", source, target)[0])

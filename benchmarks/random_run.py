@@ -22,9 +22,11 @@ from accord.data.prepare import prepare
 from accord.data.store import Store
 from accord.data.vocabulary import EOS
 from accord.inference.translator import Translator
+from accord.models.build import build_model
+from accord.models.checkpoint import Checkpoints
+from accord.run_directory import RunDirectory
+from accord.training.begin import begin_run
 from accord.training.optim import build_optimizer
-from accord.training.run import RunDirectory
-from accord.training.setup import build_model
 
 LANGUAGES = ("en", "de", "fr")
 _WORDS, _LINES, _TEST = 40_000, 20_000, 200
@@ -84,13 +86,13 @@ def make_run(options: argparse.Namespace) -> Path:
     settings = load(path)
     prepare(settings)
     store, run = Store(store_directory(settings)), RunDirectory(run_directory(settings))
-    run.begin(settings, store, False)
-    model = build_model(settings, len(store.vocabulary))
+    begin_run(run, settings, store, False)
+    model = build_model(settings.model, len(store.vocabulary), settings.training_seed)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(4.5)
         model.target_embedding.weight[EOS] *= options.ends
-    run.checkpoints.save(1, model, build_optimizer("adam", model), {"best_step": 1})
+    Checkpoints(run.checkpoints).save(1, model, build_optimizer("adam", model), {"best_step": 1})
     return run.path
 
 

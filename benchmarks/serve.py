@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from accord.machine import cores
-from accord.training.run import RunDirectory
+from accord.run_directory import RunDirectory
 from where import where
 
 _NO_BATCHING = ["--batch-size", "1", "--batch-delay", "0"]

@@ -22,8 +22,9 @@ from accord.data.prefetch import Prefetcher
 from accord.data.store import Store
 from accord.models.gnmt import GNMT
 from accord.models.tensor_batch import TensorBatch, fitting_shape
+from accord.objectives.base import Work
+from accord.objectives.likelihood import LikelihoodObjective, PairInputs
 from accord.ops.linear_cross_entropy import linear_cross_entropy
-from accord.training.gradients import MicroBatch
 from accord.training.optim import OptimizerKind, build_optimizer
 from accord.training.update import Updater
 from where import where
@@ -84,7 +85,7 @@ def measure(
     updater = Updater(
         model,
         optimizer,
-        label_smoothing=0.1,
+        [LikelihoodObjective(0.1)],
         clip=2.0,
         bf16=DEVICE.type == "cuda",
         graphs=graphs,
@@ -110,7 +111,7 @@ def measure(
         seen: set[tuple[int, ...]] = set()
         warm = time.perf_counter()
         for count, (batch, tensors) in enumerate(batches):
-            updater.update([MicroBatch(tensors)], batch.update_target_tokens)
+            updater.update([work(tensors)], batch.update_target_tokens)
             seen.add(tuple(tensors.source_BS.shape))
             if count > 3 and (not graphs or count > 150 or time.perf_counter() - warm > 20):
                 break
@@ -121,7 +122,7 @@ def measure(
             new = tuple(tensors.source_BS.shape) not in seen
             if graphs and new:
                 continue  # recording a graph is paid once, not per step
-            updater.update([MicroBatch(tensors)], batch.update_target_tokens)
+            updater.update([work(tensors)], batch.update_target_tokens)
             steps += 1
             target += batch.target_tokens
             source += batch.source_tokens
@@ -151,6 +152,10 @@ def measure(
     }
 
 
+def work(pairs: TensorBatch) -> Work[PairInputs]:
+    return Work([PairInputs(pairs)], (1.0,), pairs.target_tokens)
+
+
 def split(
     updater: Updater, stream: BatchStream, shapes: list[tuple[int, int]], graphs: bool
 ) -> dict[str, float]:
@@ -161,7 +166,7 @@ def split(
     tensors = host.to(DEVICE)
     model = updater.model
     autocast = torch.autocast(DEVICE.type, torch.bfloat16, enabled=updater.bf16)
-    whole = timed(lambda: updater.accumulate([MicroBatch(host)]))
+    whole = timed(lambda: updater.accumulate([work(host)]))
     with autocast:
         hidden = torch.randn(tensors.target_BT.numel(), model.output_weight.shape[1], device=DEVICE)
 
@@ -180,7 +185,7 @@ def split(
     def encoder() -> None:
         with autocast:
             memory = model.encode(tensors.source_BS, tensors.source_lengths_B)
-            memory.values_BSD.float().sum().backward()  # type: ignore[no-untyped-call]
+            memory.values_BSD.float().sum().backward()
 
     parts = {
         "rows": float(shape[0]),

@@ -13,7 +13,7 @@ from accord.data.prepare import prepare
 from accord.errors import AccordError
 from accord.fetching.catalogue import dataset
 from accord.fetching.fetch import fetch
-from accord.training.setup import build_model
+from accord.models.build import build_model
 from miniatures import IWSLT, ORIGINALS, pairs_of, pointed
 
 # Recipe: the dataset it reads, supervised and zero-shot directions.
@@ -99,7 +99,7 @@ def test_settings_are_those_of_the_paper(name):
 def test_the_model_has_the_paper_s_size(name):
     experiment = load(recipe(name))
     with torch.device("meta"):
-        model = build_model(experiment, experiment.vocabulary.size)
+        model = build_model(experiment.model, experiment.vocabulary.size, 1)
     assert sum(p.numel() for p in model.parameters() if p.requires_grad) == 55_853_056
 
 

@@ -14,7 +14,7 @@ from accord.data.prepare import prepare
 from accord.data.store import Store
 from accord.data.subset import cut, needed
 from accord.errors import AccordError
-from accord.training.run import check_store
+from accord.training.begin import check_store
 from accord.training.trainer import train
 from toy_training import prepared
 

@@ -10,9 +10,10 @@ import pytest
 import accord
 from accord import SearchSettings, Translator
 from accord.cli.publish import export
+from accord.data.store import sealed
 from accord.errors import AccordError
-from accord.export import run as exporting
-from accord.export.run import export_run
+from accord.export.export_run import export_run
+from accord.export.onnx.exporter import OnnxExporter
 from accord.files import sha256_of
 from accord.inference.backends.manifest import FileFacts, Manifest
 from exportable import made_run
@@ -118,7 +119,7 @@ def test_a_failure_leaves_nothing_and_keeps_what_was_there(run, exported, tmp_pa
     def broken(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(exporting, "check", broken)
+    monkeypatch.setattr(OnnxExporter, "compare", broken)
     with pytest.raises(KeyboardInterrupt):
         export_run(run, copy, force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
@@ -169,6 +170,16 @@ def test_another_format_is_refused(exported, tmp_path):
     (copy / "export.json").write_text(json.dumps(entries | {"format": 99}))
     with pytest.raises(AccordError, match="another format"):
         Translator(copy)
+
+
+def test_manifests_from_before_formats_had_names_are_read_as_onnx(exported, tmp_path):
+    copy = shutil.copytree(exported.directory, tmp_path / "there")
+    entries = json.loads((copy / "export.json").read_text())
+    assert entries["format"] == "onnx"
+    (copy / "export.json").write_text(json.dumps(sealed(entries | {"format": 1})))
+    assert Manifest.read(copy) == Manifest.read(exported.directory)
+    found, expected = (Translator(path, threads=1) for path in (copy, exported.directory))
+    assert found.translate(LINES, "de") == expected.translate(LINES, "de")
 
 
 def test_what_an_export_cannot_do_is_said(exported):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from accord.data.vocabulary import EOS, PAD
-from accord.export.run import graphs
+from accord.export.onnx.exporter import graphs
 from exportable import KINDS, D, V, sessions, small
 
 onnx = pytest.importorskip("onnx")

@@ -13,6 +13,7 @@ from accord.models.base import Memory, shift_right
 from accord.models.gnmt import GNMT
 from accord.objectives.agreement.inputs import AgreementInputs, AuxiliaryLanguages
 from accord.objectives.agreement.loss import AgreementSettings, AgreementTerms, agreement
+from accord.objectives.base import GRADIENT_SQUARES
 
 V, D, STEPS = 31, 8, 6
 LANGUAGES = ("en", "de", "fr", "es")
@@ -52,7 +53,6 @@ EXACT = AgreementSettings(
     temperature=1.0,
     dropout=False,
     feedback_gradient=True,
-    gradient_limit=None,
     distinct_bigrams=0.0,
     least_length=0.0,
 )
@@ -175,3 +175,15 @@ def outline(model: GNMT, inputs: AgreementInputs) -> Tensor:
     log_q = freeze(heard(model, other, freeze(z, live)), partner)
     rows = -((freeze(p, live) * log_q).sum(dim=2) * real).sum(dim=1)
     return (rows * inputs.weight_B.repeat(2)).sum()
+
+
+def sums_of(terms: AgreementTerms) -> dict[str, Tensor]:
+    """All that is added up for the log, by name."""
+    losses = {"loss": terms.loss.detach(), "encoder_loss": terms.encoder_loss.detach()}
+    zeros = dict.fromkeys(GRADIENT_SQUARES, torch.zeros_like(terms.loss))
+    return {**losses, **terms.counts, **zeros}
+
+
+def numbers_of(terms: AgreementTerms) -> dict[str, float]:
+    """The same as plain numbers."""
+    return {name: value.item() for name, value in sums_of(terms).items()}

@@ -8,12 +8,14 @@ from accord.config.load import load, run_directory, store_directory
 from accord.data.prepare import prepare
 from accord.data.store import Store
 from accord.data.vocabulary import EOS
-from accord.export.run import graphs
+from accord.export.onnx.exporter import graphs
 from accord.inference.backends.onnx_sessions import Sessions
+from accord.models.build import build_model
+from accord.models.checkpoint import Checkpoints
 from accord.models.gnmt import GNMT
+from accord.run_directory import RunDirectory
+from accord.training.begin import begin_run
 from accord.training.optim import build_optimizer
-from accord.training.run import RunDirectory
-from accord.training.setup import build_model
 from toy_corpus import sentence, write_experiment, write_lines
 
 V, D = 40, 16
@@ -69,7 +71,11 @@ def made_run(directory: Path, *, held_out: bool = True, **model) -> Path:
     settings = load(experiment)
     prepare(settings, workers=1)
     store, run = Store(store_directory(settings)), RunDirectory(run_directory(settings))
-    run.begin(settings, store, False)
-    network = enlarged(build_model(settings, len(store.vocabulary)), ends=1.5)
-    run.checkpoints.save(7, network, build_optimizer("adam", network), {"best_step": 7})
+    begin_run(run, settings, store, False)
+    network = enlarged(
+        build_model(settings.model, len(store.vocabulary), settings.training_seed), ends=1.5
+    )
+    Checkpoints(run.checkpoints).save(
+        7, network, build_optimizer("adam", network), {"best_step": 7}
+    )
     return run.path

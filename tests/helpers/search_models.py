@@ -16,6 +16,14 @@ V, D = 14, 8
 TAGS = [2, 3]
 
 
+class Mask(Memory):
+    """Knows nothing of the source but its length."""
+
+    @property
+    def encoding(self) -> Tensor:
+        raise NotImplementedError
+
+
 class Chain(Seq2Seq):
     """Each token depends on the one before only: `probabilities[before]`, PAD before the first.
 
@@ -28,17 +36,14 @@ class Chain(Seq2Seq):
         self.target_embedding.weight.data = torch.eye(len(probabilities)).double()
         self.log_p_VV = probabilities.double().log()
 
-    def encode(self, source_BS: Tensor, lengths_B: Tensor) -> Memory:
-        memory_BS1 = torch.zeros(*source_BS.shape, 1, dtype=torch.float64)
-        mask_BS = torch.arange(source_BS.shape[1]) < lengths_B.unsqueeze(1)
-        zeros_B1 = torch.zeros(len(source_BS), 1, dtype=torch.float64)
-        return Memory(memory_BS1, memory_BS1, mask_BS, ((zeros_B1, zeros_B1),))
+    def encode(self, source_BS: Tensor, lengths_B: Tensor) -> Mask:
+        return Mask(torch.arange(source_BS.shape[1]) < lengths_B.unsqueeze(1))
 
-    def initial_state(self, memory: Memory) -> State:
-        (count_B1, _), *_ = memory.layers
-        return State(memory.layers, count_B1, torch.zeros(memory.mask_BS.shape))
+    def initial_state(self, memory: Mask, *, beam: int = 1, steps: int = 0) -> State:
+        rows, width = memory.mask_BS.shape
+        return State(torch.tensor(0), torch.zeros(rows * beam, width))
 
-    def decode(self, memory: Memory, inputs_BTD: Tensor, *, dropout: bool = True) -> Tensor:
+    def decode(self, memory: Mask, inputs_BTD: Tensor, *, dropout: bool = True) -> Tensor:
         raise NotImplementedError
 
     def embed_target(self, ids: Tensor) -> Tensor:
@@ -48,10 +53,9 @@ class Chain(Seq2Seq):
         return hidden
 
     def step(self, memory, state, input_BD, *, dropout=True):
-        (count_B1, _), *_ = state.layers
-        width = memory.mask_BS.shape[1]
-        attention_BS = (torch.arange(width) == (count_B1 + 1) % width).double()
-        return input_BD, State(((count_B1 + 1, count_B1),), count_B1, attention_BS)
+        width, after = memory.mask_BS.shape[1], state.position + 1
+        attention_S = (torch.arange(width) == after % width).double()
+        return input_BD, State(after, attention_S.repeat(state.rows, 1))
 
 
 def chain(**likely: dict[int, float]) -> Chain:
@@ -101,7 +105,7 @@ def plain_search(
     """Beam search of one sentence with Python lists: (ids, log P), the best first."""
     limit = 2 * (len(source) - 2) + 50 if limit is None else limit
     memory = model.encode(torch.tensor([source]), torch.tensor([len(source)]))
-    alive = [([], 0.0, model.initial_state(memory))]
+    alive = [([], 0.0, model.initial_state(memory, steps=limit + 1))]
     ended: list[tuple[list[int], float]] = []
 
     def score(log_p: float, length: int) -> float:
@@ -111,7 +115,8 @@ def plain_search(
         grown, ends = [], []
         for ids, log_p, state in alive:
             last = torch.tensor([ids[-1] if ids else PAD])
-            hidden, after = model.step(memory, state, model.embed_target(last))
+            own = state.map(torch.clone)  # others may go on from the same state
+            hidden, after = model.step(memory, own, model.embed_target(last))
             row = torch.log_softmax(model.logits(hidden)[0], dim=0).tolist()
             ends.append((ids, log_p + row[EOS]))
             for token, more in enumerate(row):

@@ -5,6 +5,9 @@ import torch
 
 from accord.data.batches import Batch
 from accord.models.gnmt import GNMT
+from accord.models.tensor_batch import TensorBatch
+from accord.objectives.base import Work
+from accord.objectives.likelihood import LikelihoodObjective, PairInputs
 from accord.training.update import Updater
 
 
@@ -20,9 +23,22 @@ def ragged_batch(rows=7, seed=5):
                  update_rows=rows, update_target_tokens=int(lengths.sum()))  # fmt: skip
 
 
-def updater(clip=1e9, rate=0.0):
+def updater(clip=1e9, rate=0.0, objectives=None):
     torch.manual_seed(2)
     model = GNMT(20, 6, encoder_layers=1, decoder_layers=2, dropout=0.0)
     trainable = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.SGD(trainable, lr=rate)
-    return Updater(model, optimizer, label_smoothing=0.1, clip=clip, bf16=False, graphs=False)
+    return Updater(
+        model,
+        optimizer,
+        objectives or [LikelihoodObjective(0.1)],
+        clip=clip,
+        bf16=False,
+        graphs=False,
+    )
+
+
+def gold(batch, count=1):
+    """The work of the likelihood on a batch in parts."""
+    parts = [PairInputs(TensorBatch.from_numpy(batch.part(k, count))) for k in range(count)]
+    return Work(parts, (1.0,), batch.target_tokens)

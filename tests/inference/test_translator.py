@@ -10,13 +10,15 @@ from accord.config.load import load, run_directory, store_directory
 from accord.data.prepare import prepare
 from accord.data.store import Store
 from accord.errors import AccordError
-from accord.inference.backends.torch_backend import TrainedModel, pick_device
+from accord.inference.backends.base import LoadSettings
+from accord.inference.backends.torch_backend import TorchBackend, pick_device
 from accord.inference.results import SearchSettings
 from accord.inference.translator import Translator
-from accord.training.checkpoint import average
+from accord.models.build import build_model
+from accord.models.checkpoint import Checkpoints, average, find_checkpoint
+from accord.run_directory import RunDirectory
+from accord.training.begin import begin_run
 from accord.training.optim import build_optimizer
-from accord.training.run import RunDirectory, find_checkpoint
-from accord.training.setup import build_model
 from accord.training.validation import cross_entropy
 
 LANGUAGES = ["en", "de", "fr", "it"]
@@ -50,15 +52,15 @@ def run(tmp_path_factory):
     prepare(settings, workers=1)
     store = Store(store_directory(settings))
     found = RunDirectory(run_directory(settings))
-    found.begin(settings, store, False)
+    begin_run(found, settings, store, False)
     for step in (10, 20, 30):
-        model = build_model(settings, len(store.vocabulary))
+        model = build_model(settings.model, len(store.vocabulary), settings.training_seed)
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.mul_(2.0 + step / 100)
             model.target_embedding.weight[1] *= 1.5
         optimizer = build_optimizer("adam", model)
-        found.checkpoints.save(step, model, optimizer, {"best_step": 20})
+        Checkpoints(found.checkpoints).save(step, model, optimizer, {"best_step": 20})
     return found.path
 
 
@@ -77,24 +79,24 @@ def texts(found) -> list[str]:
 
 def test_checkpoints_are_found_by_name(run):
     directory = RunDirectory(run)
-    assert find_checkpoint(directory, "best").step == 20
-    assert find_checkpoint(directory, "last").step == 30
-    assert find_checkpoint(directory, "step-00000010").step == 10
+    assert find_checkpoint(directory.path, "best").step == 20
+    assert find_checkpoint(directory.path, "last").step == 30
+    assert find_checkpoint(directory.path, "step-00000010").step == 10
     with pytest.raises(AccordError, match="accord average"):
-        find_checkpoint(directory, "average")
+        find_checkpoint(directory.path, "average")
     with pytest.raises(AccordError, match="step-00000010, step-00000020, step-00000030"):
-        find_checkpoint(directory, "step-7")
+        find_checkpoint(directory.path, "step-7")
 
 
 def test_weights_of_the_chosen_checkpoint_are_used(run, tmp_path):
     def weight(name: str, path=run):
-        model = TrainedModel.load(path, checkpoint=name, device="cpu", threads=1).model
+        model = TorchBackend.load(path, LoadSettings(name, device="cpu", threads=1)).model
         return model.target_embedding.weight
 
     assert not torch.equal(weight("best"), weight("last"))
     assert torch.equal(weight("best"), weight("step-00000020"))
     copy = shutil.copytree(run, tmp_path / "run")
-    paths = RunDirectory(copy).checkpoints.paths()
+    paths = Checkpoints(RunDirectory(copy).checkpoints).paths()
     average([paths[0], paths[2]], copy / "checkpoints" / "average")
     mean = (weight("step-00000010") + weight("last")) / 2
     torch.testing.assert_close(weight("average", copy), mean)
@@ -104,9 +106,11 @@ def test_without_a_validation_the_last_checkpoint_is_the_best(run, tmp_path):
     copy = shutil.copytree(run, tmp_path / "run")
     directory = RunDirectory(copy)
     settings = directory.experiment()
-    model = build_model(settings, len(directory.vocabulary()))
-    directory.checkpoints.save(40, model, build_optimizer("adam", model), {"best_step": None})
-    assert find_checkpoint(directory, "best").step == 40
+    model = build_model(settings.model, len(directory.vocabulary()), settings.training_seed)
+    Checkpoints(directory.checkpoints).save(
+        40, model, build_optimizer("adam", model), {"best_step": None}
+    )
+    assert find_checkpoint(directory.path, "best").step == 40
 
 
 def test_a_run_without_checkpoints_or_no_run_at_all(run, tmp_path):
@@ -189,7 +193,7 @@ def test_the_target_vocabulary_is_that_of_the_training_text(translator, run):
 def test_cross_entropies_add_up_to_that_of_validation(translator, run):
     references = ["deab decd", "deef", "degh deij", "dekl", "demn deop"]
     found = translator.cross_entropy(LINES, references, "de")
-    loaded = TrainedModel.load(run, device="cpu", threads=1)
+    loaded = TorchBackend.load(run, LoadSettings(device="cpu", threads=1))
     mean = cross_entropy(
         loaded.model, translator.vocabulary, LINES, references, "de", loaded.device
     )
@@ -214,7 +218,7 @@ def test_devices_that_are_not_there():
 
 
 def test_bf16_translates_too(run):
-    fast = TrainedModel.load(run, device="cpu", threads=1, precision="bf16")
+    fast = TorchBackend.load(run, LoadSettings(device="cpu", threads=1, precision="bf16"))
     assert fast.bf16
     assert len(Translator.of(fast).translate(LINES, "de", settings=QUICK)) == len(LINES)
 

@@ -209,9 +209,11 @@ def test_memory_and_state_follow_their_rows() -> None:
     torch.testing.assert_close(picked, whole[rows])
     torch.testing.assert_close(picked_state.attention_BS, whole_state.attention_BS[rows])
     twice = torch.tensor([0, 0, 1, 1, 2, 2])
-    repeated, _ = model.step(memory.repeat(2), state.select(twice), token[twice])
+    repeated, _ = model.step(memory.select(twice), state.select(twice), token[twice])
     torch.testing.assert_close(repeated, whole[twice])
-    assert memory.repeat(2).rows == 6
+    assert memory.select(twice).rows == 6
+    shared, _ = model.step(memory, state.select(twice), token[twice])
+    torch.testing.assert_close(shared, whole[twice])
     assert not memory.map(Tensor.detach).layers[0][0].requires_grad
 
 

@@ -7,11 +7,14 @@ import torch
 
 from accord.config.objectives import ConsistencyConfig
 from accord.models.tensor_batch import TensorBatch
-from accord.objectives.agreement.loss import SUMS
-from accord.objectives.consistency import consistent_likelihood
-from accord.training.gradients import MicroBatch
+from accord.objectives.base import Work
+from accord.objectives.consistency import (
+    ConsistencyInputs,
+    ConsistencyObjective,
+    consistent_likelihood,
+)
+from accord.objectives.likelihood import LikelihoodObjective, PairInputs
 from accord.training.trainer import train
-from accord.training.update import LOSSES
 from toy_training import (
     HARD,
     arguments,
@@ -23,7 +26,7 @@ from toy_training import (
     torchrun,
     weights,
 )
-from update_cases import ragged_batch, updater
+from update_cases import gold, ragged_batch, updater
 
 AGREEMENT = {**HARD, "start": 2, "max_length": 5}
 COMPLETE = {
@@ -55,14 +58,13 @@ def near(one, two, atol=1e-5):
 
 
 def consistent(weight=0.25, **keys):
-    one = updater()
-    one.consistency = ConsistencyConfig(weight=weight, **keys)
-    return one
+    config = ConsistencyConfig(weight=weight, **keys)
+    return updater(objectives=[ConsistencyObjective(config, LikelihoodObjective(0.1))])
 
 
-def parts(batch, count=1):
-    found = [TensorBatch.from_numpy(batch.part(k, count)) for k in range(count)]
-    return [MicroBatch(part, consistent=True) for part in found]
+def parts(batch, weight, count=1):
+    found = [ConsistencyInputs(part, True) for part in gold(batch, count).parts]
+    return [Work(found, (1.0, weight), batch.target_tokens)]
 
 
 @pytest.mark.parametrize("divergence", ["forward", "symmetric"])
@@ -74,27 +76,35 @@ def test_an_update_follows_the_mean_of_both_over_all_tokens(count, divergence):
     likelihood, found = consistent_likelihood(one.model, pairs, divergence=divergence)
     ((likelihood.loss + 0.7 * found.loss) / batch.update_target_tokens).backward()
     wanted = one.gradients.flat.clone()
-    outcome = one.update(parts(batch, count), batch.update_target_tokens)
+    outcome = one.update(parts(batch, 0.7, count), batch.update_target_tokens)
     assert torch.allclose(one.gradients.flat, wanted, rtol=1e-4, atol=1e-7)
-    assert outcome.sums_K[:4].tolist() == pytest.approx(
-        [likelihood.loss.item(), likelihood.nll.item(), found.loss.item(), found.tokens.item()],
+    sums = dict(zip(one.objectives[0].sums, outcome.sums["consistency"].tolist(), strict=True))
+    assert sums == pytest.approx(
+        {
+            "loss": likelihood.loss.item(),
+            "nll": likelihood.nll.item(),
+            "consistency_loss": found.loss.item(),
+            "consistency_tokens": found.tokens.item(),
+        },
         rel=1e-4,
     )
-    assert outcome.sums_K[3] == batch.update_target_tokens
+    assert sums["consistency_tokens"] == batch.update_target_tokens
 
 
 def test_graphs_of_batches_with_and_without_are_kept_apart():
-    pairs = TensorBatch.from_numpy(ragged_batch())
-    with_it, without = MicroBatch(pairs, consistent=True), MicroBatch(pairs)
+    pairs = PairInputs(TensorBatch.from_numpy(ragged_batch()))
+    with_it, without = ConsistencyInputs(pairs, True), ConsistencyInputs(pairs, False)
     assert with_it.shape != without.shape
     assert with_it.to(torch.device("cpu")).consistent
 
 
 def test_a_divergence_that_is_not_finite_leaves_the_step_out(monkeypatch):
     one, batch = consistent(), ragged_batch()
-    plain, third = one._losses, torch.eye(len(LOSSES) + len(SUMS))[2]
-    monkeypatch.setattr(one, "_losses", lambda b: plain(b) + torch.where(third > 0, math.nan, 0.0))
-    assert not one.update(parts(batch), batch.update_target_tokens).applied
+    plain, second = one._losses, torch.eye(len(one.objectives[0].sums))[1]
+    monkeypatch.setattr(
+        one, "_losses", lambda *args: plain(*args) + torch.where(second > 0, math.nan, 0.0)
+    )
+    assert not one.update(parts(batch, 0.25), batch.update_target_tokens).applied
 
 
 # --- whole runs ------------------------------------------------------------------------------
@@ -165,7 +175,8 @@ def test_resuming_is_exact(toy, tmp_path, monkeypatch, others):
 
 def told(run, step):
     found = story(run, step)
-    found["state"]["totals"].pop("complete_wait")
+    for tally in found["state"]["totals"]["objectives"].values():
+        tally.pop("waited")
     for line in found["metrics"]:
         line.pop("complete_wait", None)
     return [found["state"], [line for line in found["metrics"] if line["kind"] != "pool"]]

@@ -65,7 +65,7 @@ def test_a_run_is_served_until_ctrl_c(run):
 
 def test_an_exported_model_is_served_without_pytorch(run, tmp_path):
     pytest.importorskip("onnxruntime")
-    from accord.export.run import export_run
+    from accord.export.export_run import export_run
 
     export_run(run, tmp_path / "export", compare=0)
     opened = open_translator(tmp_path / "export")

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from accord.cli import app
 from accord.config.load import load
-from accord.training.run import RunDirectory
+from accord.models.checkpoint import Checkpoints
 from toy_training import HARD, prepared
 
 PLAN = {
@@ -51,7 +51,7 @@ def test_branches_are_trained_evaluated_and_compared(made):
     assert planned.count("accord evaluate") == 2
     out = base / "out"
     for name in ("basic-3", "agree-3"):
-        newest, _ = RunDirectory(out / name).checkpoints.newest()
+        newest, _ = Checkpoints(out / name / "checkpoints").newest()
         assert newest.step == 8
         experiment = load(out / name / "experiment.yaml")
         assert experiment.training.init_from == str(out / "burn-in-3")

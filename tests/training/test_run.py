@@ -10,7 +10,8 @@ from accord.config.load import load, store_directory
 from accord.data.prepare import prepare
 from accord.data.store import Store
 from accord.errors import AccordError
-from accord.training.run import RunDirectory, check_store
+from accord.run_directory import RunDirectory
+from accord.training.begin import check_store
 from accord.training.trainer import train
 from toy_training import checkpoints, experiment, metrics, number, prepared, write_text
 

@@ -1,6 +1,7 @@
 import pytest
 
-from accord.training.optim import is_due, learning_rate
+from accord.objectives.base import is_due
+from accord.training.optim import learning_rate
 
 
 @pytest.mark.parametrize(

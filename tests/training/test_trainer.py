@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from accord.errors import AccordError
-from accord.training.checkpoint import open_checkpoint
+from accord.models.checkpoint import open_checkpoint
 from accord.training.trainer import train
 from accord.training.update import Updater
 from accord.training.validation import DirectionScores, Scores, Validator
@@ -78,12 +78,12 @@ def poison(monkeypatch, steps, what="gradient"):
     def accumulate(self, batches):
         nonlocal step
         step += 1
-        sums_K = plain(self, batches)
+        sums = plain(self, batches)
         if step in steps and what == "gradient":
             self.gradients.flat[7] = math.nan
         elif step in steps:
-            sums_K = sums_K * math.inf
-        return sums_K
+            sums = {name: sums_K * math.inf for name, sums_K in sums.items()}
+        return sums
 
     monkeypatch.setattr(Updater, "accumulate", accumulate)
 

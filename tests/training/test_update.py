@@ -8,8 +8,8 @@ from torch import nn
 
 from accord.models.tensor_batch import TensorBatch
 from accord.objectives.likelihood import composite_likelihood
-from accord.training.gradients import FlatGradients, MicroBatch
-from update_cases import ragged_batch, updater
+from accord.training.gradients import FlatGradients
+from update_cases import gold, ragged_batch, updater
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 9])
@@ -19,17 +19,16 @@ def test_parts_of_an_update_average_like_the_whole(parts):
     loss = composite_likelihood(one.model, TensorBatch.from_numpy(batch)).loss
     (loss / batch.update_target_tokens).backward()
     wanted = one.gradients.flat.clone()
-    tensors = [MicroBatch(TensorBatch.from_numpy(batch.part(k, parts))) for k in range(parts)]
-    outcome = one.update(tensors, batch.update_target_tokens)
+    outcome = one.update([gold(batch, parts)], batch.update_target_tokens)
     assert torch.allclose(one.gradients.flat, wanted, rtol=1e-4, atol=1e-7)
     assert outcome.gradient_norm == pytest.approx(float(wanted.norm()), rel=1e-5)
-    assert float(outcome.sums_K[0]) == pytest.approx(loss.item(), rel=1e-5)
+    assert float(outcome.sums["likelihood"][0]) == pytest.approx(loss.item(), rel=1e-5)
     assert outcome.applied
 
 
 def test_a_long_gradient_is_shortened_and_its_length_told():
     batch = ragged_batch()
-    tensors = [MicroBatch(TensorBatch.from_numpy(batch))]
+    tensors = [gold(batch)]
     free, tight = updater(), updater(clip=0.01)
     norm = free.update(tensors, batch.update_target_tokens).gradient_norm
     assert norm > 0.02
@@ -49,9 +48,9 @@ def test_nothing_moves_where_a_number_is_not_finite(where, value, monkeypatch):
             one.gradients.parameters[-1].view(-1)[0] = value
     else:
         plain = one._losses
-        monkeypatch.setattr(one, "_losses", lambda batch: plain(batch) + value)
+        monkeypatch.setattr(one, "_losses", lambda *args: plain(*args) + value)
     before = [p.clone() for p in one.model.parameters()]
-    outcome = one.update([MicroBatch(TensorBatch.from_numpy(batch))], batch.update_target_tokens)
+    outcome = one.update([gold(batch)], batch.update_target_tokens)
     assert not outcome.applied
     for parameter, old in zip(one.model.parameters(), before, strict=True):
         assert torch.equal(parameter.nan_to_num(7.0), old.nan_to_num(7.0))
@@ -60,9 +59,9 @@ def test_nothing_moves_where_a_number_is_not_finite(where, value, monkeypatch):
 def test_a_bad_update_leaves_no_trace_in_the_next():
     one, other = updater(rate=0.5), updater(rate=0.5)
     batch = ragged_batch()
-    tensors = [MicroBatch(TensorBatch.from_numpy(batch))]
+    tensors = [gold(batch)]
     plain = one._losses
-    one._losses = lambda batch: plain(batch) * math.nan
+    one._losses = lambda *args: plain(*args) * math.nan
     assert not one.update(tensors, batch.update_target_tokens).applied
     one._losses = plain
     for each in (one, other):
@@ -88,7 +87,7 @@ def test_gradients_lie_in_one_buffer_that_stays():
 @pytest.mark.parametrize("limit", [None, 0.5, 2.0])
 def test_what_is_set_apart_joins_at_a_limited_length(limit):
     model = torch.nn.Linear(2, 2, bias=False)
-    gradients = FlatGradients(model, apart=True)
+    gradients = FlatGradients(model, apart=1)
     gradients.flat.copy_(torch.tensor([3.0, 0, 4, 0]))
     before = gradients.flat.clone()
     gradients.flat += torch.tensor([0.0, 6, 0, 0])

@@ -15,7 +15,7 @@ from accord.errors import AccordError
 from accord.inference.beam_search import TorchEngine
 from accord.inference.text import Decoder
 from accord.metrics.bleu import bleu
-from accord.training.setup import build_model
+from accord.models.build import build_model
 from accord.training.trainer import train
 from accord.training.validation import Scores, Validator, cross_entropy
 from toy_training import checkpoint, experiment, metrics, prepared, weights, write_text
@@ -30,7 +30,7 @@ def toy(tmp_path_factory):
 
 @pytest.fixture
 def model(toy):
-    return build_model(load(toy), 320)
+    return build_model(load(toy).model, 320, load(toy).training_seed)
 
 
 def test_cross_entropy_is_the_mean_over_reference_tokens(toy, model):

@@ -17,6 +17,7 @@ from accord.cli.options import (
     Threads,
 )
 from accord.errors import AccordError
+from accord.export.exporters import EXPORTERS
 
 if TYPE_CHECKING:
     from accord.inference.backends.manifest import Check
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
 def export(
     run: RunPath,
-    to: Annotated[str, typer.Option("--to", help="Format: onnx.")] = "onnx",
+    to: Annotated[str, typer.Option("--to", help=f"Format: {', '.join(EXPORTERS)}.")] = "onnx",
     output: Annotated[
-        Path | None, typer.Option("--output", help="Directory; else RUN/onnx or RUN/onnx-int8.")
+        Path | None,
+        typer.Option("--output", help="Directory; else RUN/FORMAT, such as RUN/onnx-int8."),
     ] = None,
     int8: Annotated[
         bool, typer.Option("--int8", help="Weights in 8 bits: a quarter of the size, faster.")
@@ -40,16 +42,18 @@ def export(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write the model as one directory that translates without PyTorch, and compare the two."""
-    if to != "onnx":
-        raise AccordError(f"there is no export to {to!r}", where="--to", fix="use onnx")
-    from accord.export.run import export_run
+    """Write the model as one directory that translates without PyTorch, and compare the two.
+
+    Example: accord export demo/agree --to onnx --int8
+    """
+    from accord.export.export_run import export_run
     from accord.progress import shown_progress
 
     with shown_progress(quiet) as progress:
         found = export_run(
             run,
             output,
+            to=to,
             checkpoint=checkpoint,
             precision="int8" if int8 else "fp32",
             compare=0 if no_check else check,
@@ -120,6 +124,7 @@ def serve(
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from functools import partial
 
+    from accord.inference.backends.base import LoadSettings
     from accord.machine import cores
     from accord.serving.limits import read_keys
     from accord.serving.model import open_translator
@@ -144,14 +149,13 @@ def serve(
     )
     if workers > 1 and threads is None:
         threads = max(1, cores() // workers)
-    open_model = partial(
-        open_translator,
-        run,
-        checkpoint=checkpoint,
-        device=device,
-        threads=threads,
-        precision=precision,
+    loading = LoadSettings(
+        checkpoint,
+        device,
+        threads,
+        precision,  # type: ignore[arg-type]  # checked by the backend
     )
+    open_model = partial(open_translator, run, loading)
     try:
         from accord.serving.server import address, listening_socket
         from accord.serving.server import serve as serve_here

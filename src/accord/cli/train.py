@@ -9,6 +9,7 @@ import typer
 
 from accord.cli.options import ExperimentFile, Overrides, Quiet, RunPath
 from accord.errors import AccordError
+from accord.models.checkpoint import Checkpoints
 
 
 def train(
@@ -46,12 +47,12 @@ def average(
     last: Annotated[int, typer.Option(min=2, help="How many of the newest checkpoints.")] = 3,
 ) -> None:
     """Average the weights of the newest checkpoints into checkpoints/average."""
-    from accord.training.checkpoint import average as mean
-    from accord.training.run import RunDirectory
+    from accord.models.checkpoint import average as mean
+    from accord.run_directory import RunDirectory
 
     directory = RunDirectory(run)
     directory.experiment()
-    paths = directory.checkpoints.paths()[-last:]
+    paths = Checkpoints(directory.checkpoints).paths()[-last:]
     if len(paths) < last:
         raise AccordError(
             f"the run has {len(paths)} checkpoints, not {last}",

@@ -83,6 +83,7 @@ def translate(
         precision=precision,  # type: ignore[arg-type]  # checked by Translator
     )
     with ExitStack() as stack:
+        stack.callback(translator.close)
         lines = stack.enter_context(_lines(input_file))
         out = stack.enter_context(atomic_write(output_file)) if output_file else sys.stdout
         describe = _describer(translator) if as_json else None

@@ -156,8 +156,10 @@ class VocabularySettings(Section):
 
 
 class ModelSettings(Section):
-    """The translation model: GNMT, stacked LSTMs with attention."""
+    """The translation model: what it is, and how large."""
 
+    kind: Literal["gnmt"] = "gnmt"
+    """gnmt: stacked LSTMs with attention, as the paper has them."""
     preset: Literal["paper", "gnmt3"] = "paper"
     """paper: 2 bidirectional encoder layers, 4 decoder layers. gnmt3: the authors' release, one
     bidirectional and 2 further encoder layers, 3 decoder layers."""

@@ -214,6 +214,15 @@ class Store:
         if known != before:
             write_stamps(self.directory, known)
 
+    def token_counts(self) -> dict[str, npt.NDArray[np.int64]]:
+        """Occurrences of every entry of the vocabulary, by language."""
+        size = len(self.vocabulary)
+        counts = {language: np.zeros(size, dtype=np.int64) for language in self.languages}
+        for corpus in self.corpora:
+            for language, side in zip(corpus.languages, corpus.sides, strict=True):
+                counts[language] += np.bincount(side.ids, minlength=size)
+        return counts
+
     def _corpus(self, entry: dict[str, Any]) -> ParallelCorpus:
         first, second = entry["languages"]
         train = self.data / "train"

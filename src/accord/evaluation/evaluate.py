@@ -11,12 +11,14 @@ from accord.evaluation.folder import evaluation_directory, read, write, write_js
 from accord.evaluation.matrix import evaluate, evaluation_name
 from accord.evaluation.records import Evaluated, Evaluation, Origin
 from accord.evaluation.significance import Comparison, compare
-from accord.inference.backends.torch_backend import Precision, TrainedModel
+from accord.inference.backends.base import LoadSettings, Precision
+from accord.inference.backends.torch_backend import TorchBackend
 from accord.inference.ensemble import Ensemble
 from accord.inference.results import SearchSettings
 from accord.inference.translator import Translator
+from accord.models.checkpoint import find_checkpoint
 from accord.progress import Progress, Silent
-from accord.training.run import RunDirectory, find_checkpoint
+from accord.run_directory import RunDirectory
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,8 @@ def evaluate_run(
     name = evaluation_name(split, settings, checkpoint, limit)
     other = _other(against, run, name) if against else None
     # Found once: a run that is still training may have another best checkpoint a moment later.
-    chosen = find_checkpoint(opened, checkpoint)
-    model = TrainedModel.load(
-        run, checkpoint=chosen.path.name, device=device, threads=threads, precision=precision
-    )
+    chosen = find_checkpoint(opened.path, checkpoint)
+    model = TorchBackend.load(run, LoadSettings(chosen.path.name, device, threads, precision))
     origin = Origin(
         run=run.resolve().name,
         checkpoint=checkpoint,

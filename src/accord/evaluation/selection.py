@@ -5,7 +5,6 @@ scores that one may choose by. What is asked is how far they rise together, and 
 taking the point that a score puts first.
 """
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from accord.errors import AccordError
 from accord.evaluation.matrix import evaluation_name
 from accord.evaluation.records import Evaluation
 from accord.inference.results import SearchSettings
+from accord.run_directory import read_metrics
 
 # Higher is better for each of them.
 AGREEMENT = "agreement"
@@ -60,22 +60,14 @@ class Choice:
 def validations(run: Path) -> list[Point]:
     """The validations of a run that watched all directions, from its metrics.jsonl."""
     path = run / "metrics.jsonl"
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
+    if not path.is_file():
         raise AccordError(
-            f"the log cannot be read: {error.strerror}", where=str(path), fix="name a run directory"
-        ) from None
-    entries = [entry for line in lines if (entry := _entry(line))["kind"] == "validation"]
+            "the log cannot be read: No such file or directory",
+            where=str(path),
+            fix="name a run directory",
+        )
+    entries = [entry for entry in read_metrics(path) if entry["kind"] == "validation"]
     return [point for entry in entries if (point := _point(run.name, entry)) is not None]
-
-
-def _entry(line: str) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(line)
-    except ValueError:
-        return {"kind": "cut off"}  # the last line of a process that was killed while writing
-    return found
 
 
 def _point(run: str, entry: Mapping[str, Any]) -> Point | None:

@@ -85,25 +85,28 @@ class BeamSearch:
         if limits_B is None:
             longest_B = lengths_B.view(len(self.rules.weights), -1).amax(dim=0)
             limits_B = torch.tensor([most_tokens(length) for length in longest_B.tolist()])
-        sentences = len(limits_B)
-        task, beam = self._begin(source_BS, lengths_B, limits_B)
-        history = self._run(task, beam)
+        history = self._run(*self._begin(source_BS, lengths_B, limits_B))
         count = 1 if self.rules.nbest == 1 else self.rules.beam
-        return history.best(count, self.rules.alpha)[:sentences]
+        return history.best(count, self.rules.alpha)[: len(limits_B)]
 
-    def _begin(self, source_BS: Tensor, lengths_B: Tensor, limits_B: Tensor) -> tuple[Task, Beam]:
-        sentences = len(limits_B)
+    def _begin(
+        self, source_BS: Tensor, lengths_B: Tensor, limits_B: Tensor
+    ) -> tuple[Task, Stepper]:
+        sentences, most = len(limits_B), int(limits_B.max())
         if self._shapes:
             source_BS, lengths_B, limits_B = _filled(source_BS, lengths_B, limits_B)
+            # By the padded width, so that the room for steps follows from the shape of the batch.
+            most = max(most, most_tokens(source_BS.shape[1]))
+        # One step more gives the end; and steps are made up to the next look, needed or not.
+        steps = -(-(most + 1) // self._look_every) * self._look_every
         done_B = torch.arange(len(limits_B)) >= sentences  # rows that only fill up the shape
         source_BS, limits_B, done_B = (x.to(self._device) for x in (source_BS, limits_B, done_B))
         task = Task(self.model.encode(source_BS, lengths_B), limits_B)
-        return task, start(self.model, self.rules, task, done_B)
+        return task, self._stepper(task, start(self.model, self.rules, task, steps, done_B))
 
-    def _run(self, task: Task, beam: Beam) -> History:
-        sentences_B = np.arange(len(beam.done_B))
+    def _run(self, task: Task, stepper: Stepper) -> History:
+        sentences_B = np.arange(len(stepper.beam.done_B))
         history = History(len(sentences_B))
-        stepper = self._stepper(task, beam)
         while True:
             records = [stepper.step() for _ in range(self._look_every)]
             history.add(sentences_B, *_on_host(records))
@@ -117,8 +120,8 @@ class BeamSearch:
                 kept_N = done_B.int().argsort(stable=True)[:rows]
                 sentences_B = sentences_B[kept_N.numpy()]
                 kept_N = kept_N.to(self._device)
-                task, beam = task.select(kept_N), stepper.beam.select(kept_N)
-                stepper = self._stepper(task, beam)
+                task = task.select(kept_N)
+                stepper = self._stepper(task, stepper.beam.select(kept_N))
 
     def _stepper(self, task: Task, beam: Beam) -> Stepper:
         if self._shapes:

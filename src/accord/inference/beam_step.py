@@ -3,9 +3,9 @@
 B sentences with K hypotheses each make R = B K rows. Nothing here depends on a value on the host,
 so that the very same function can run step by step or be recorded as a CUDA graph.
 
-An ensemble reads M sources of every sentence. The model then has M R rows, those of the first
-source before those of the second; hypotheses are one for all of them, and follow the mean of what
-the M rows say.
+An ensemble reads M sources of every sentence. The memory then has M B rows and the state M R, those
+of the first source before those of the second; hypotheses are one for all of them, and follow the
+mean of what the M rows say.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from accord.data.vocabulary import EOS, PAD
-from accord.inference.text import most_tokens
-from accord.models.base import Memory, Seq2Seq, State, TensorMap, compute_dtype
+from accord.models.base import Memory, Seq2Seq, State, Tensors
+from accord.ops.softmax import compute_dtype
 
 _NEVER = float("-inf")
 
@@ -40,7 +40,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(Tensors):
     """The sentences to translate, and how many tokens each translation may have at most.
 
     The memory holds the first source of all sentences, then the second of all, and so on.
@@ -49,14 +49,6 @@ class Task:
     memory: Memory
     limits_B: Tensor
 
-    def map(self, change: TensorMap) -> "Task":
-        """The task with `change` applied to every tensor."""
-        return Task(self.memory.map(change), change(self.limits_B))
-
-    def repeat(self, times: int) -> "Task":
-        """The task with `times` rows of memory a sentence."""
-        return Task(self.memory.repeat(times), self.limits_B) if times > 1 else self
-
     def select(self, sentences_N: Tensor) -> "Task":
         """The given sentences, in that order."""
         rows_N = _of_all_sources(sentences_N, len(self.limits_B), self.memory.rows)
@@ -64,7 +56,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Beam:
+class Beam(Tensors):
     """The hypotheses between two steps.
 
     `log_p_BK` is -inf where there is no hypothesis. `best_BN` are the scores of the best finished
@@ -77,32 +69,23 @@ class Beam:
     log_p_BK: Tensor
     best_BN: Tensor
     done_B: Tensor
-    step: Tensor
 
-    def map(self, change: TensorMap) -> "Beam":
-        """The beam with `change` applied to every tensor."""
-        return Beam(
-            self.state.map(change),
-            change(self.token_R),
-            change(self.history_RT),
-            change(self.log_p_BK),
-            change(self.best_BN),
-            change(self.done_B),
-            change(self.step),
-        )
+    @property
+    def step(self) -> Tensor:
+        """The number of tokens that every hypothesis has, on the device."""
+        return self.state.position
 
     def select(self, sentences_N: Tensor) -> "Beam":
         """The hypotheses of the given sentences, in that order."""
         beam = self.log_p_BK.shape[1]
         rows_R = (sentences_N.unsqueeze(1) * beam + _slots(beam, sentences_N.device)).flatten()
         return Beam(
-            _selected(self.state, rows_R, len(self.token_R)),
+            self.state.select(_of_all_sources(rows_R, len(self.token_R), self.state.rows)),
             self.token_R[rows_R],
             self.history_RT[rows_R],
             self.log_p_BK[sentences_N],
             self.best_BN[sentences_N],
             self.done_B[sentences_N],
-            self.step,
         )
 
 
@@ -119,30 +102,28 @@ class Record:
     ends_BK: Tensor
 
 
-def start(model: Seq2Seq, rules: Rules, task: Task, done_B: Tensor) -> Beam:
-    """One empty hypothesis a sentence; the other places of the beam are still free."""
-    limits_B, beam = task.limits_B, rules.beam
-    state = model.initial_state(task.repeat(beam).memory)
-    exact = torch.promote_types(state.feed_BD.dtype, torch.float32)
-    rows, device = len(limits_B), limits_B.device
+def start(model: Seq2Seq, rules: Rules, task: Task, steps: int, done_B: Tensor) -> Beam:
+    """One empty hypothesis for every sentence; the other places of the beam are still free.
+
+    At most `steps` steps may follow.
+    """
+    rows, device, beam = len(task.limits_B), task.limits_B.device, rules.beam
+    exact = torch.promote_types(model.output_weight.dtype, torch.float32)
     log_p_BK = torch.full((rows, beam), _NEVER, dtype=exact, device=device)
     log_p_BK[:, 0] = 0.0
-    room = 0
-    if rules.no_repeat_ngram:  # by the padded width, so that the shape follows from the task's
-        room = max(most_tokens(task.memory.mask_BS.shape[1]), rules.no_repeat_ngram)
+    room = max(steps, rules.no_repeat_ngram) if rules.no_repeat_ngram else 0
     return Beam(
-        state,
+        model.initial_state(task.memory, beam=beam, steps=steps),
         torch.full((rows * beam,), PAD, device=device),  # read as the zero vector
         torch.full((rows * beam, room), PAD, device=device),
         log_p_BK,
         torch.full((rows, rules.nbest), _NEVER, dtype=exact, device=device),
         done_B,
-        torch.zeros((), dtype=torch.int64, device=device),
     )
 
 
 def advance(model: Seq2Seq, rules: Rules, task: Task, beam: Beam) -> tuple[Beam, Record]:
-    """All hypotheses one token further; `task` has a row of memory for each of them."""
+    """All hypotheses one token further; the state may have been written in place."""
     log_p_RV, state = _read(model, rules, task.memory, beam)
     end_BK = beam.log_p_BK + log_p_RV[:, EOS].view_as(beam.log_p_BK)
     log_p_RV.index_fill_(1, rules.forbidden_F, _NEVER)
@@ -160,16 +141,17 @@ def advance(model: Seq2Seq, rules: Rules, task: Task, beam: Beam) -> tuple[Beam,
     # No hypothesis can do better than to reach the greatest length at no further cost.
     bound_B = log_p_BK[:, 0] / length_penalty(task.limits_B + 1, rules.alpha)
     chosen_R = _rows(parent_BK)
+    seen_BK = state.attention_BS[: len(chosen_R)].argmax(dim=1).view_as(token_BK)
+    if rules.beam > 1:
+        state = state.reorder(_of_all_sources(chosen_R, len(chosen_R), state.rows))
     after = Beam(
-        _selected(state, chosen_R, len(chosen_R)) if rules.beam > 1 else state,
+        state,
         token_BK.flatten(),
         _written(beam, chosen_R, token_BK),
         log_p_BK,
         best_BN,
         beam.done_B | full_B | (best_BN[:, -1] >= bound_B),
-        beam.step + 1,
     )
-    seen_BK = state.attention_BS[: len(chosen_R)].argmax(dim=1).view_as(token_BK)
     return after, Record(torch.stack([token_BK, parent_BK, seen_BK]).int(), end_BK)
 
 
@@ -227,8 +209,7 @@ def _repeating(beam: Beam, length: int) -> Tensor:
     history_RT, device = beam.history_RT, beam.history_RT.device
     windows_RWN = history_RT.unfold(1, length, 1)
     before_N = beam.step + torch.arange(1 - length, 0, device=device)
-    # Recorded steps may run a little past the limit before anybody looks: stay inside.
-    last_RN = history_RT.index_select(1, before_N.clamp(0, history_RT.shape[1] - 1))
+    last_RN = history_RT.index_select(1, before_N.clamp(min=0))
     same_RW = (windows_RWN[:, :, :-1] == last_RN.unsqueeze(1)).all(dim=2)
     starts_W = torch.arange(windows_RWN.shape[1], device=device)
     repeats_RW = same_RW & (starts_W + length <= beam.step)
@@ -252,11 +233,6 @@ def _rows(parent_BK: Tensor) -> Tensor:
     rows, beam = parent_BK.shape
     first_B1 = torch.arange(rows, device=parent_BK.device).unsqueeze(1) * beam
     return (first_B1 + parent_BK).flatten()
-
-
-def _selected(state: State, rows_N: Tensor, each: int) -> State:
-    """The state of the given hypotheses for every source; there are `each` hypotheses."""
-    return state.select(_of_all_sources(rows_N, each, len(state.feed_BD)))
 
 
 def _of_all_sources(rows_N: Tensor, each: int, rows: int) -> Tensor:

@@ -2,19 +2,20 @@
 
 A step issues about a hundred small kernels. Launching each of them takes a host longer than the GPU
 takes to compute it; a graph is launched once. Graphs are recorded for fixed shapes, so sentences
-are padded to one of few widths and numbers of rows. All graphs share their working memory, since
-only one runs at a time.
+are padded to one of few widths and numbers of rows. All graphs share their working memory and what
+they read and write, since only one runs at a time: caches of every shape would fill a GPU.
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from accord.inference.beam_step import Beam, Record, Task
-from accord.models.base import TensorMap
+from accord.models.base import Tensors, tensors_of
 from accord.ops.cuda_graphs import Recorder
 
 Advance = Callable[[Task, Beam], tuple[Beam, Record]]
@@ -41,7 +42,7 @@ class EagerStepper:
 
     def __init__(self, advance: Advance, task: Task, beam: Beam) -> None:
         self._advance = advance
-        self._task = task.repeat(beam.log_p_BK.shape[1])
+        self._task = task
         self.beam = beam
 
     def step(self) -> Record:
@@ -90,36 +91,58 @@ class FixedShapes:
     ) -> None:
         self._advance = advance
         self._record = record
-        self._steppers: dict[tuple[int, ...], FixedStepper] = {}
+        self._steppers: dict[tuple[torch.Size, ...], FixedStepper] = {}
+        self._task_room, self._beam_room = _Room(), _Room()
 
     def load(self, task: Task, beam: Beam) -> FixedStepper:
         """The stepper of this shape, holding this task and beam."""
-        shape = tuple(task.memory.mask_BS.shape)
+        shape = tuple(tensor.shape for tensor in (*tensors_of(task), *tensors_of(beam)))
         if shape not in self._steppers:
+            # Recording makes a step, which writes in place and into what all shapes share.
+            kept = beam.map(torch.clone)
             self._steppers[shape] = self._recorded(task, beam)
+            beam = kept
         stepper = self._steppers[shape]
         _copy(stepper.task, task)
         _copy(stepper.beam, beam)
         return stepper
 
     def _recorded(self, task: Task, beam: Beam) -> FixedStepper:
-        task = task.map(torch.clone)
         # The types are those that a step gives, which may be wider than a first beam's.
-        after, record = self._step(task, beam)
-        beam = after.map(torch.clone)
+        after, record = self._advance(task, beam)
+        task, beam = self._task_room.hold(task), self._beam_room.hold(after)
 
         def step() -> None:
-            after, found = self._step(task, beam)
+            after, found = self._advance(task, beam)
             _copy(beam, after)
             record.choices_3BK.copy_(found.choices_3BK)
             record.ends_BK.copy_(found.ends_BK)
 
         return FixedStepper(self._record(step), task, beam, record)
 
-    def _step(self, task: Task, beam: Beam) -> tuple[Beam, Record]:
-        # The beam's copies of the memory are made anew at every step: that is cheap for a GPU,
-        # whereas keeping them for every shape would take many gigabytes.
-        return self._advance(task.repeat(beam.log_p_BK.shape[1]), beam)
+
+_Held = TypeVar("_Held", bound=Tensors)
+
+
+class _Room:
+    """Memory in which tensors of like kind and any shape lie in turns, each kind in its place."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[tuple[int, torch.dtype], Tensor] = {}
+
+    def hold(self, item: _Held) -> _Held:
+        """A copy of the item that overwrites the one held before."""
+        kinds = itertools.count()
+
+        def place(tensor: Tensor) -> Tensor:
+            kind, size = (next(kinds), tensor.dtype), tensor.numel()
+            if kind not in self._blocks or len(self._blocks[kind]) < size:
+                self._blocks[kind] = tensor.new_empty(size)  # steppers keep the smaller one alive
+            return self._blocks[kind][:size].view(tensor.shape)
+
+        held = item.map(place)
+        _copy(held, item)
+        return held
 
 
 def graph_rows(rows: int) -> int:
@@ -132,21 +155,16 @@ def graph_width(width: int) -> int:
     return -(-width // _WIDTH) * _WIDTH
 
 
-class _Mappable(Protocol):
-    def map(self, change: TensorMap) -> object: ...
-
-
-def _tensors(item: _Mappable) -> list[Tensor]:
-    found: list[Tensor] = []
-
-    def note(tensor: Tensor) -> Tensor:
-        found.append(tensor)
-        return tensor
-
-    item.map(note)
-    return found
-
-
-def _copy(to: _Mappable, of: _Mappable) -> None:
-    for mine, theirs in zip(_tensors(to), _tensors(of), strict=True):
+def _copy(to: Tensors, of: Tensors) -> None:
+    """Overwrite tensors by others, but not those that a step has written in place."""
+    pairs = zip(tensors_of(to), tensors_of(of), strict=True)
+    changed = [(mine, theirs) for mine, theirs in pairs if not theirs.is_set_to(mine)]
+    overwritten = {_storage(mine) for mine, _ in changed}
+    # What is read from a place that is to be overwritten must be read before.
+    read = [x.clone() if _storage(x) in overwritten else x for _, x in changed]
+    for (mine, _), theirs in zip(changed, read, strict=True):
         mine.copy_(theirs)
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()

@@ -196,6 +196,3 @@ def _traced(
         seen_NT[live, step] = seen_BK[sentences, parents]
         place_N[live] = parents
     return ids_NT, seen_NT
-
-
-_LOOK_EVERY = 8  # steps between two looks at a GPU, each of which waits for it

@@ -3,64 +3,24 @@
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 from accord.data.vocabulary import Vocabulary
 from accord.errors import AccordError
 from accord.graph import TranslationGraph
-from accord.inference.backends.manifest import is_exported
-from accord.inference.backends.onnx_backend import ExportedModel
+from accord.inference.backends.base import Backend, LoadSettings, ParallelTexts, Precision
+from accord.inference.backends.loading import load_backend
 from accord.inference.ensemble import Ensemble, translate_by
 from accord.inference.pivot import translate_along
 from accord.inference.results import SearchSettings, Translation
-from accord.inference.text import Decoder
-
-if TYPE_CHECKING:
-    from accord.inference.backends.torch_backend import Precision
-
 
 _DEFAULT = SearchSettings()
-
-
-class Backend(Protocol):
-    """A loaded model, whatever computes it."""
-
-    @property
-    def graph(self) -> TranslationGraph:
-        """The languages and the directions between them."""
-        ...
-
-    @property
-    def decoder(self) -> Decoder:
-        """Translates texts directly."""
-        ...
-
-    def check_ensembles(self) -> None:
-        """Raise an error where `translate_together` is not to be had."""
-        ...
-
-    def translate_together(
-        self,
-        sources: Sequence[Sequence[str]],
-        to: str,
-        weights: Sequence[float],
-        settings: SearchSettings,
-    ) -> list[Translation]:
-        """One translation of all texts of a line; `sources[m][i]` is the m-th text of line i."""
-        ...
-
-    def cross_entropy(
-        self, sources: Sequence[str], references: Sequence[str], to: str
-    ) -> list[tuple[float, int]]:
-        """-log P of each reference in nats, and its number of tokens; both include its end."""
-        ...
 
 
 class Translator:
     """A model, ready to translate.
 
     `path` is a run directory, as `accord train` writes it, or what `accord export` made of one; the
-    latter needs ONNX Runtime and no PyTorch.
+    latter needs the runtime of its format, such as ONNX Runtime, and no PyTorch.
 
     For a run, `checkpoint` is best (by validation; the last one where there was none), last,
     average, or a name such as step-00001000; the device is a GPU where there is one; `precision`
@@ -75,9 +35,10 @@ class Translator:
         checkpoint: str = "best",
         device: str | None = None,
         threads: int | None = None,
-        precision: "Precision" = "auto",
+        precision: Precision = "auto",
     ) -> None:
-        self._backend = _opened(Path(path), checkpoint, device, threads, precision)
+        settings = LoadSettings(checkpoint, device, threads, precision)
+        self._backend = load_backend(Path(path), settings)
 
     @classmethod
     def of(cls, backend: Backend) -> "Translator":
@@ -85,6 +46,10 @@ class Translator:
         translator = cls.__new__(cls)
         translator._backend = backend
         return translator
+
+    def close(self) -> None:
+        """Free what the model holds; nothing can be translated afterwards."""
+        self._backend.close()
 
     @property
     def graph(self) -> TranslationGraph:
@@ -99,7 +64,7 @@ class Translator:
     @property
     def vocabulary(self) -> Vocabulary:
         """Subwords and tags."""
-        return self._backend.decoder.vocabulary
+        return self._backend.vocabulary
 
     def translate(
         self,
@@ -118,17 +83,17 @@ class Translator:
         An `ensemble` such as `direct,via:en` reads a text and its translations into pivots at once.
         """
         _check_texts(texts)
-        decoder = self._backend.decoder
+        directly = self._backend.translate
         if ensemble is not None:
             members = self._ensemble(ensemble, to, source, via, settings)
             together = self._backend.translate_together
-            return translate_by(members, decoder.translate, together, texts, to, settings)
+            return translate_by(members, directly, together, texts, to, settings)
         path = self._path(to, source, via)
-        return translate_along(decoder.translate, texts, path, settings)
+        return translate_along(directly, texts, path, settings)
 
     def translate_together(
         self,
-        sources: Sequence[Sequence[str]],
+        sources: ParallelTexts,
         to: str,
         *,
         weights: Sequence[float] | None = None,
@@ -273,34 +238,3 @@ def _check_texts(texts: Sequence[str]) -> None:
             f"a list of texts is to be translated, not the text {texts[:40]!r}",
             fix="put it into a list: ['...']",
         )
-
-
-def _opened(
-    path: Path, checkpoint: str, device: str | None, threads: int | None, precision: "Precision"
-) -> Backend:
-    if is_exported(path):
-        _check_choices(path, checkpoint, device, precision)
-        return ExportedModel(path, threads=threads)
-    from accord.inference.backends.torch_backend import (
-        TrainedModel,  # seconds of PyTorch, which only a run needs
-    )
-
-    return TrainedModel.load(
-        path, checkpoint=checkpoint, device=device, threads=threads, precision=precision
-    )
-
-
-def _check_choices(path: Path, checkpoint: str, device: str | None, precision: str) -> None:
-    """Refuse what an exported model does not offer."""
-    asked = {
-        "checkpoint": (checkpoint, ("best",)),
-        "device": (device, (None, "cpu")),
-        "precision": (precision, ("auto",)),
-    }
-    for what, (value, offered) in asked.items():
-        if value not in offered:
-            raise AccordError(
-                f"an exported model has no choice of {what}: {value!r} was asked for",
-                where=str(path),
-                fix="leave it out, or use the run that was exported",
-            )

@@ -1,17 +1,19 @@
 """What training, objectives and search ask of a translation model, whatever its architecture.
 
-Legend of the shape suffixes: B rows, S source length, T target length, D units, V vocabulary.
-Every tensor of a Memory or State has the rows first, so that both can be re-ordered row by row.
+Legend of the shape suffixes: B sentences, S source length, T target length, D units, V vocabulary,
+K hypotheses of each sentence, R = B K those of all sentences.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any, Generic, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from typing_extensions import TypeVar
 
 from accord.data.vocabulary import PAD
 
@@ -42,80 +44,103 @@ class ScaledEmbedding(nn.Module):
         return (probabilities @ self.weight - padding) * self.scale
 
 
-# One pair per decoder layer: (h, c) of an LSTM, or cached (keys, values) of self-attention.
-Layers = tuple[tuple[Tensor, Tensor], ...]
+# --- What models hand to whoever uses them.
+
 TensorMap = Callable[[Tensor], Tensor]
 
 
-def _map_layers(layers: Layers, change: TensorMap) -> Layers:
-    return tuple((change(first), change(second)) for first, second in layers)
+@dataclass(frozen=True)
+class Tensors:
+    """Tensors by name; some may be in tuples, or in further objects of this kind."""
+
+    def map(self, change: TensorMap) -> Self:
+        """The same with `change` applied to every tensor."""
+        changed: dict[str, Any] = {
+            field.name: _changed(getattr(self, field.name), change) for field in fields(self)
+        }
+        return replace(self, **changed)
+
+
+def _changed(value: Any, change: TensorMap) -> Any:
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, Tensors):
+        return value.map(change)
+    if isinstance(value, tuple):
+        return tuple(_changed(each, change) for each in value)
+    return value
+
+
+def tensors_of(item: Tensors) -> list[Tensor]:
+    """All tensors, in the order of their fields."""
+    found: list[Tensor] = []
+
+    def note(tensor: Tensor) -> Tensor:
+        found.append(tensor)
+        return tensor
+
+    item.map(note)
+    return found
 
 
 @dataclass(frozen=True)
-class State:
-    """What one decoder step leaves to the next one.
+class State(Tensors):
+    """What one decoder step leaves to the next one; a model adds what it needs.
 
-    `feed_BD` is the attention output of the step, `attention_BS` its weights over the source.
+    `position` counts the tokens read so far. It has no dimensions and is on the device, so that a
+    step need not ask the host. All other tensors have a row for each hypothesis. `attention_BS`
+    are the last step's weights over the source.
     """
 
-    layers: Layers
-    feed_BD: Tensor
+    position: Tensor
     attention_BS: Tensor
 
-    def map(self, change: TensorMap) -> "State":
-        """The state with `change` applied to every tensor."""
-        return State(
-            _map_layers(self.layers, change), change(self.feed_BD), change(self.attention_BS)
+    @property
+    def rows(self) -> int:
+        """The number of hypotheses."""
+        return self.attention_BS.shape[0]
+
+    def select(self, rows_N: Tensor) -> Self:
+        """A copy of the given rows, in that order; a row may be taken more than once."""
+        return self.map(
+            lambda tensor: tensor if tensor is self.position else tensor.index_select(0, rows_N)
         )
 
-    def select(self, rows_N: Tensor) -> "State":
-        """The given rows, in that order; a row may be taken more than once."""
-        return self.map(lambda tensor: tensor.index_select(0, rows_N))
+    def reorder(self, rows_R: Tensor) -> Self:
+        """As many rows as there are, each of them from among the hypotheses of its own sentence.
+
+        A beam does this at every step. Where rows are large, it is better done by an index.
+        """
+        return self.select(rows_R)
 
 
 @dataclass(frozen=True)
-class Memory:
-    """Encoded sources: all that the decoder needs to know about them.
+class Memory(Tensors, ABC):
+    """Encoded sources: all that the decoder needs to know about them; a model adds its own.
 
-    `mask_BS` is true at real positions; `layers` is where the decoder starts from.
+    Every tensor has a row for each sentence. `mask_BS` is true at real positions.
     """
 
-    keys_BSD: Tensor
-    values_BSD: Tensor
     mask_BS: Tensor
-    layers: Layers
+
+    @property
+    @abstractmethod
+    def encoding(self) -> Tensor:
+        """A vector for every position [B, S, D], by which two sentences can be compared."""
 
     @property
     def rows(self) -> int:
         """The number of sentences."""
         return self.mask_BS.shape[0]
 
-    def map(self, change: TensorMap) -> "Memory":
-        """The memory with `change` applied to every tensor."""
-        return Memory(
-            change(self.keys_BSD),
-            change(self.values_BSD),
-            change(self.mask_BS),
-            _map_layers(self.layers, change),
-        )
-
-    def join(self, other: "Memory") -> "Memory":
-        """The rows of both, one below the other."""
-        pairs = zip(self.layers, other.layers, strict=True)
-        return Memory(
-            torch.cat([self.keys_BSD, other.keys_BSD]),
-            torch.cat([self.values_BSD, other.values_BSD]),
-            torch.cat([self.mask_BS, other.mask_BS]),
-            tuple((torch.cat([a, c]), torch.cat([b, d])) for (a, b), (c, d) in pairs),
-        )
-
-    def select(self, rows_N: Tensor) -> "Memory":
+    def select(self, rows_N: Tensor) -> Self:
         """The given rows, in that order; a row may be taken more than once."""
         return self.map(lambda tensor: tensor.index_select(0, rows_N))
 
-    def repeat(self, times: int) -> "Memory":
-        """Every row `times` times in succession, as the hypotheses of a beam want it."""
-        return self.map(lambda tensor: tensor.repeat_interleave(times, dim=0))
+    def join(self, other: Self) -> Self:
+        """The rows of both, one below the other."""
+        below = iter(tensors_of(other))
+        return self.map(lambda tensor: torch.cat([tensor, next(below)]))
 
 
 def shift_right(inputs_BTD: Tensor) -> Tensor:
@@ -123,7 +148,11 @@ def shift_right(inputs_BTD: Tensor) -> Tensor:
     return functional.pad(inputs_BTD[:, :-1], (0, 0, 1, 0))
 
 
-class Seq2Seq(nn.Module, ABC):
+_Memory = TypeVar("_Memory", bound=Memory, default=Any)
+_State = TypeVar("_State", bound=State, default=Any)
+
+
+class Seq2Seq(nn.Module, ABC, Generic[_Memory, _State]):
     """An encoder and decoder whose softmax shares the target table.
 
     The decoder reads vectors, not tokens, so that mixtures of tokens can be fed to it as well.
@@ -133,22 +162,30 @@ class Seq2Seq(nn.Module, ABC):
     target_embedding: ScaledEmbedding
 
     @abstractmethod
-    def encode(self, source_BS: Tensor, lengths_B: Tensor) -> Memory:
+    def encode(self, source_BS: Tensor, lengths_B: Tensor) -> _Memory:
         """Read the sources; `lengths_B` may be on any device, which is not waited for."""
 
     @abstractmethod
-    def initial_state(self, memory: Memory) -> State:
-        """The state before the first step."""
-
-    @abstractmethod
-    def decode(self, memory: Memory, inputs_BTD: Tensor, *, dropout: bool = True) -> Tensor:
+    def decode(self, memory: _Memory, inputs_BTD: Tensor, *, dropout: bool = True) -> Tensor:
         """Hidden vectors [B, T, D] of a whole sequence whose (shifted) inputs are known."""
 
     @abstractmethod
+    def initial_state(self, memory: _Memory, *, beam: int = 1, steps: int) -> _State:
+        """The state before the first step, for `beam` hypotheses of every sentence.
+
+        There will be at most `steps` steps: caches have room for so many, and keep their shape.
+        """
+
+    @abstractmethod
     def step(
-        self, memory: Memory, state: State, input_BD: Tensor, *, dropout: bool = True
-    ) -> tuple[Tensor, State]:
-        """One step: the hidden vectors [B, D] and the next state with its attention weights."""
+        self, memory: _Memory, state: _State, input_RD: Tensor, *, dropout: bool = True
+    ) -> tuple[Tensor, _State]:
+        """One step: the hidden vectors [R, D] and the next state, one position further.
+
+        Every row of the memory serves as many consecutive rows of the state as come on each. Where
+        gradients are off, what the state keeps for this position may be written in place: of two
+        steps from one state, only the last can be gone on from. `position` is never overwritten.
+        """
 
     def embed_target(self, ids: Tensor) -> Tensor:
         """Decoder inputs of target tokens, of any shape."""
@@ -171,11 +208,3 @@ class Seq2Seq(nn.Module, ABC):
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores over the vocabulary: no bias, no scaling."""
         return functional.linear(hidden, self.output_weight)
-
-
-def compute_dtype(tensor: Tensor) -> torch.dtype:
-    """The type in which autocast, if it is on, would multiply this tensor."""
-    device = tensor.device.type
-    if torch.is_autocast_enabled(device):
-        return torch.get_autocast_dtype(device)
-    return tensor.dtype

@@ -1,5 +1,6 @@
 """The paper's recurrent model: stacked LSTMs with residuals and one attention in the decoder."""
 
+from dataclasses import dataclass
 from typing import Literal, cast
 
 import torch
@@ -7,9 +8,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from accord.errors import AccordError
-from accord.models.base import Memory, ScaledEmbedding, Seq2Seq, State, compute_dtype
+from accord.models.base import Memory, ScaledEmbedding, Seq2Seq, State
 from accord.models.input_feeding import Feeding
-from accord.models.lstm import LSTM, Encoder, Rows, StackedEncoder, TwinEncoder, drop
+from accord.models.lstm import LSTM, CellState, Encoder, Rows, StackedEncoder, TwinEncoder, drop
+from accord.ops.softmax import compute_dtype
 
 # --- Dot-product attention whose output is a linear blend of query and context.
 
@@ -50,6 +52,28 @@ class Attention(nn.Module):
         return functional.linear(query_BTD, self.query_weight) + context_BTD, weights_BTS
 
 
+@dataclass(frozen=True)
+class RecurrentMemory(Memory):
+    """`layers` is where the decoder starts from: h and c of each of its layers."""
+
+    keys_BSD: Tensor
+    values_BSD: Tensor
+    layers: tuple[CellState, ...]
+
+    @property
+    def encoding(self) -> Tensor:
+        """What attention looks for."""
+        return self.keys_BSD
+
+
+@dataclass(frozen=True)
+class RecurrentState(State):
+    """h and c of each layer; `feed_BD` is the attention output of the last step."""
+
+    layers: tuple[CellState, ...]
+    feed_BD: Tensor
+
+
 Preset = Literal["paper", "gnmt3"]
 _ENCODER_LAYERS: dict[Preset, int] = {"paper": 2, "gnmt3": 3}
 
@@ -68,7 +92,7 @@ class Decoder(nn.Module):
         self.uppers = nn.ModuleList(LSTM(2 * units, units) for _ in range(layers - 1))
         self.attention = Attention(memory_width, units)
 
-    def forward(self, memory: Memory, inputs_BTD: Tensor, rate: float) -> Tensor:
+    def forward(self, memory: RecurrentMemory, inputs_BTD: Tensor, rate: float) -> Tensor:
         """Hidden vectors [B, T, D] of a whole sequence; time goes first inside."""
         inputs_TBD = drop(inputs_BTD.transpose(0, 1), rate)
         run = self._run_feeding if self.input_feeding else self._run_bottom
@@ -79,27 +103,36 @@ class Decoder(nn.Module):
         return hidden_TBD.transpose(0, 1)
 
     def step(
-        self, memory: Memory, state: State, input_BD: Tensor, rate: float
-    ) -> tuple[Tensor, State]:
-        """One step of the same computation."""
+        self, memory: RecurrentMemory, state: RecurrentState, input_RD: Tensor, rate: float
+    ) -> tuple[Tensor, RecurrentState]:
+        """One step of the same computation; the hypotheses of a sentence attend side by side."""
         if self.input_feeding:
-            input_BD = torch.cat([input_BD, state.feed_BD.to(input_BD.dtype)], dim=-1)
-        bottom = self.bottom.step(drop(input_BD, rate), state.layers[0])
-        attended_B1D, weights_B1S = self.attention(
-            bottom[0].unsqueeze(1), memory.keys_BSD, memory.values_BSD, memory.mask_BS
+            input_RD = torch.cat([input_RD, state.feed_BD.to(input_RD.dtype)], dim=-1)
+        bottom = self.bottom.step(drop(input_RD, rate), state.layers[0])
+        attended_BKD, weights_BKS = self.attention(
+            bottom[0].view(memory.rows, -1, self.units),
+            memory.keys_BSD,
+            memory.values_BSD,
+            memory.mask_BS,
         )
-        hidden_BD, attended_BD, layers = bottom[0], attended_B1D.squeeze(1), [bottom]
+        hidden_RD, attended_RD, layers = bottom[0], attended_BKD.flatten(0, 1), [bottom]
         for layer, before in zip(self._upper_layers(), state.layers[1:], strict=True):
-            joined_BE = drop(torch.cat([hidden_BD, attended_BD], dim=-1), rate)
-            layers.append(layer.step(joined_BE, before))
-            hidden_BD = layers[-1][0] + hidden_BD
-        return hidden_BD, State(tuple(layers), attended_BD, weights_B1S.squeeze(1))
+            joined_RE = drop(torch.cat([hidden_RD, attended_RD], dim=-1), rate)
+            layers.append(layer.step(joined_RE, before))
+            hidden_RD = layers[-1][0] + hidden_RD
+        after = RecurrentState(
+            position=state.position + 1,
+            attention_BS=weights_BKS.flatten(0, 1),
+            layers=tuple(layers),
+            feed_BD=attended_RD,
+        )
+        return hidden_RD, after
 
     def _upper_layers(self) -> list[LSTM]:
         return [cast(LSTM, layer) for layer in self.uppers]
 
     def _run_bottom(
-        self, memory: Memory, inputs_TBD: Tensor, _rate: float
+        self, memory: RecurrentMemory, inputs_TBD: Tensor, _rate: float
     ) -> tuple[Tensor, Tensor]:
         hidden_TBD = self.bottom.run(inputs_TBD, memory.layers[0])
         attended_BTD, _ = self.attention(
@@ -108,7 +141,7 @@ class Decoder(nn.Module):
         return hidden_TBD, attended_BTD.transpose(0, 1)
 
     def _run_feeding(
-        self, memory: Memory, inputs_TBD: Tensor, rate: float
+        self, memory: RecurrentMemory, inputs_TBD: Tensor, rate: float
     ) -> tuple[Tensor, Tensor]:
         bottom, units = self.bottom, self.units
         dtype = compute_dtype(inputs_TBD)
@@ -131,7 +164,7 @@ class Decoder(nn.Module):
         ).run()
 
 
-class GNMT(Seq2Seq):
+class GNMT(Seq2Seq[RecurrentMemory, RecurrentState]):
     """Separate source and target tables, an encoder of either preset, a GNMT decoder.
 
     `paper`: `encoder_layers` forward and as many backward ones. `gnmt3`: one bidirectional layer
@@ -161,32 +194,49 @@ class GNMT(Seq2Seq):
         self.encoder: Encoder = kind(encoder_layers, units)
         self.decoder = Decoder(decoder_layers, units, self.encoder.memory_width, input_feeding)
 
-    def encode(self, source_BS: Tensor, lengths_B: Tensor) -> Memory:
+    def encode(self, source_BS: Tensor, lengths_B: Tensor) -> RecurrentMemory:
         """Read the sources; `lengths_B` may be on any device."""
         rows = Rows.of(lengths_B, source_BS.shape[1], source_BS.device)
         tokens_SBD = self.source_embedding(source_BS.t())
         memory_SBE, states = self.encoder(tokens_SBD, rows, self._rate(True))
         keys_BSD, values_BSD = self.decoder.attention.prepare(memory_SBE.transpose(0, 1))
-        return Memory(keys_BSD, values_BSD, ~rows.padding_SB.t(), tuple(states))
+        return RecurrentMemory(~rows.padding_SB.t(), keys_BSD, values_BSD, tuple(states))
 
-    def initial_state(self, memory: Memory) -> State:
-        """The encoder's last states; nothing attended to yet."""
-        return State(
-            memory.layers,
-            memory.keys_BSD.new_zeros(memory.rows, self.units),
-            memory.keys_BSD.new_zeros(memory.mask_BS.shape),
-        )
-
-    def decode(self, memory: Memory, inputs_BTD: Tensor, *, dropout: bool = True) -> Tensor:
+    def decode(
+        self, memory: RecurrentMemory, inputs_BTD: Tensor, *, dropout: bool = True
+    ) -> Tensor:
         """Hidden vectors [B, T, D] of a whole sequence whose (shifted) inputs are known."""
         hidden_BTD: Tensor = self.decoder(memory, inputs_BTD, self._rate(dropout))
         return hidden_BTD
 
+    def initial_state(
+        self, memory: RecurrentMemory, *, beam: int = 1, steps: int = 0
+    ) -> RecurrentState:
+        """The encoder's last states; nothing attended to yet. `steps` is no limit here."""
+        layers = memory.layers
+        if beam > 1:
+            layers = tuple(
+                (h_BD.repeat_interleave(beam, dim=0), c_BD.repeat_interleave(beam, dim=0))
+                for h_BD, c_BD in layers
+            )
+        rows, width = memory.rows * beam, memory.mask_BS.shape[1]
+        return RecurrentState(
+            position=torch.zeros((), dtype=torch.int64, device=memory.mask_BS.device),
+            attention_BS=memory.keys_BSD.new_zeros(rows, width),
+            layers=layers,
+            feed_BD=memory.keys_BSD.new_zeros(rows, self.units),
+        )
+
     def step(
-        self, memory: Memory, state: State, input_BD: Tensor, *, dropout: bool = True
-    ) -> tuple[Tensor, State]:
-        """One step: the hidden vectors [B, D] and the next state with its attention weights."""
-        return self.decoder.step(memory, state, input_BD, self._rate(dropout))
+        self,
+        memory: RecurrentMemory,
+        state: RecurrentState,
+        input_RD: Tensor,
+        *,
+        dropout: bool = True,
+    ) -> tuple[Tensor, RecurrentState]:
+        """One step: the hidden vectors [R, D] and the next state with its attention weights."""
+        return self.decoder.step(memory, state, input_RD, self._rate(dropout))
 
     def _rate(self, dropout: bool) -> float:
         return self.dropout if self.training and dropout else 0.0

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from accord.models.base import compute_dtype
+from accord.ops.softmax import compute_dtype
 
 CellState = tuple[Tensor, Tensor]
 

@@ -1,4 +1,4 @@
-"""Decode-free consistency: a target's words should not depend on which language they are read in.
+"""Consistency without decoding: a target's words should not depend on the language read.
 
 For a pair (x, y) the decoder is led along the gold y twice. Once it reads x, as in the likelihood;
 once it reads y itself, tagged with y's own language. At every position the two distributions should
@@ -12,13 +12,105 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from accord.config.objectives import ConsistencyConfig
+from accord.data.batches import Batch, Position
 from accord.data.vocabulary import PAD
 from accord.models.base import Seq2Seq
 from accord.models.tensor_batch import TensorBatch
-from accord.objectives.likelihood import Likelihood, composite_likelihood, likelihood_of
+from accord.objectives.base import Cut, Objective, Shape, Tally, Terms, Work
+from accord.objectives.likelihood import (
+    Likelihood,
+    LikelihoodObjective,
+    PairInputs,
+    composite_likelihood,
+    likelihood_of,
+)
 from accord.ops.softmax_cross_entropy import dense_cross_entropy
 
 Divergence = Literal["forward", "symmetric"]
+
+
+@dataclass(frozen=True)
+class ConsistencyInputs:
+    """Sentence pairs, and whether consistency is on; all that it reads is in them."""
+
+    gold: PairInputs
+    consistent: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """All that a CUDA graph depends on."""
+        return (self.consistent, *self.gold.shape)
+
+    def to(self, device: torch.device) -> "ConsistencyInputs":
+        """On a device."""
+        return ConsistencyInputs(self.gold.to(device), self.consistent)
+
+    def copy_from(self, other: "ConsistencyInputs") -> None:
+        """Take over the contents of one of the same shape."""
+        self.gold.copy_from(other.gold)
+
+
+class ConsistencyObjective(Objective[ConsistencyInputs]):
+    """The likelihood and, from the same pass, consistency: it takes the likelihood's place.
+
+    Up to its start it is the likelihood, bit for bit.
+    """
+
+    name = "consistency"
+    losses = ("loss", "consistency_loss")
+    counts = ("nll", "consistency_tokens")
+
+    def __init__(self, config: ConsistencyConfig, likelihood: LikelihoodObjective) -> None:
+        self.config = config
+        self.likelihood = likelihood
+
+    def weight(self, step: int) -> float:
+        """The likelihood is always on."""
+        return 1.0
+
+    def inputs(
+        self, step: int, position: Position, batch: Batch, cut: Cut
+    ) -> list[ConsistencyInputs]:
+        """The pairs of the batch."""
+        consistent = step > self.config.start
+        gold = self.likelihood.inputs(step, position, batch, cut)
+        return [ConsistencyInputs(part, consistent) for part in gold]
+
+    def work(
+        self, step: int, batch: Batch, inputs: list[ConsistencyInputs]
+    ) -> Work[ConsistencyInputs]:
+        """Both are means over the target tokens of the update."""
+        return Work(inputs, (1.0, self.config.weight), batch.target_tokens)
+
+    def loss(self, model: Seq2Seq, inputs: ConsistencyInputs) -> Terms:
+        """Sums over target tokens."""
+        if not inputs.consistent:
+            terms = self.likelihood.loss(model, inputs.gold)
+            zero = torch.zeros_like(terms.counts["nll"])
+            none = {"consistency_loss": zero}, {"consistency_tokens": zero}
+            return Terms({**terms.losses, **none[0]}, {**terms.counts, **none[1]})
+        gold, found = consistent_likelihood(
+            model,
+            inputs.gold.pairs,
+            divergence=self.config.divergence,
+            label_smoothing=self.likelihood.label_smoothing,
+        )
+        return Terms(
+            {"loss": gold.loss, "consistency_loss": found.loss},
+            {"nll": gold.nll, "consistency_tokens": found.tokens},
+        )
+
+    def metrics(self, tally: Tally, sentences: float) -> dict[str, float | None]:
+        """Those of the likelihood, and nats per target subword of the updates with consistency."""
+        found = self.likelihood.metrics(tally, sentences)
+        if tokens := tally.sums.get("consistency_tokens", 0.0):
+            found["consistency_loss"] = tally.sums["consistency_loss"] / tokens
+        return found
+
+    def largest(self, batch: Batch, shape: Shape) -> ConsistencyInputs:
+        """The whole batch, both readings of it."""
+        return ConsistencyInputs(self.likelihood.largest(batch, shape), True)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
 from accord.errors import AccordError
+from accord.machine import cores
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,17 @@ def _store(size: int) -> Any:
         return store
     restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     return dist.PrefixStore(restarts, store)  # type: ignore[attr-defined]
+
+
+def use_threads(wanted: int | None) -> int:
+    """Set the number of CPU threads; by default half of this process's share, at most 8.
+
+    Idle threads of OpenMP spin: on a machine that is doing something else, as many threads as
+    cores ran 25 times slower than one. Half is safe, and the same on every run of a machine.
+    """
+    threads = wanted or max(1, min(8, cores() // (2 * processes_here())))
+    torch.set_num_threads(threads)
+    return threads
 
 
 @contextmanager

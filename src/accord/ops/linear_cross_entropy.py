@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from accord.data.vocabulary import PAD
-from accord.models.base import compute_dtype
-from accord.ops.softmax import against_tokens
+from accord.ops.softmax import against_tokens, compute_dtype
 
 
 @dataclass(frozen=True)

@@ -113,3 +113,11 @@ def against_softmax(
         scorer_NV = log_q_NV.exp_().sub_(p_NV)
         scorer_grad = scorer_NV.mul_(scorer_scale_N.unsqueeze(1)).to(dtype)
     return value_N, found_N, scorer_grad, wanted_grad
+
+
+def compute_dtype(tensor: Tensor) -> torch.dtype:
+    """The type in which autocast, if it is on, would multiply this tensor."""
+    device = tensor.device.type
+    if torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return tensor.dtype

@@ -10,9 +10,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from accord.models.base import compute_dtype
 from accord.ops.linear_cross_entropy import product
-from accord.ops.softmax import against_softmax, against_tokens
+from accord.ops.softmax import against_softmax, against_tokens, compute_dtype
 
 
 def dense_cross_entropy(

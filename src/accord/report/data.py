@@ -1,7 +1,7 @@
 """Everything that a report says, read from run directories."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -13,7 +13,7 @@ from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory, read
 from accord.evaluation.records import Evaluated, Evaluation
 from accord.report.answer import Answer, System, answer, systems
-from accord.training.run import RunDirectory
+from accord.run_directory import RunDirectory, read_metrics
 
 # --- The course of training, read from metrics.jsonl.
 
@@ -78,7 +78,7 @@ def read_history(path: Path) -> History:
     training: list[tuple[float, float]] = []
     validations: list[Validation] = []
     seconds: float | None = None
-    for entry in _entries(path):
+    for entry in read_metrics(path):
         if entry["kind"] == "train":
             seconds = entry.get("training_seconds", seconds)
             if entry["nll"] is not None:
@@ -90,16 +90,6 @@ def read_history(path: Path) -> History:
             }
             validations.append(Validation(entry["step"], found))
     return History(tuple(training), tuple(validations), seconds)
-
-
-def _entries(path: Path) -> Iterator[dict[str, Any]]:
-    if not path.is_file():
-        return
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            yield json.loads(line)
-        except ValueError:
-            continue  # the last line of a process that was killed while writing
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Protocol
 from accord.config.schema import Cleaning
 from accord.data.cleaning import mend
 from accord.graph import TranslationGraph
+from accord.inference.backends.base import LoadSettings
 from accord.inference.results import SearchSettings, Translation
 
 
@@ -56,23 +57,14 @@ class Opened:
 
 def open_translator(
     path: Path,
-    *,
-    checkpoint: str = "best",
-    device: str | None = None,
-    threads: int | None = None,
-    precision: str = "auto",
+    settings: LoadSettings = LoadSettings(),  # noqa: B008 (frozen)
 ) -> Opened:
     """The model in a run directory, or in what `accord export` made of one."""
+    from accord.inference.backends.loading import load_backend
     from accord.inference.translator import Translator
 
-    translator = Translator(
-        path,
-        checkpoint=checkpoint,
-        device=device,
-        threads=threads,
-        precision=precision,  # type: ignore[arg-type]  # checked by Translator
-    )
-    return Opened(translator, _about(path, checkpoint))
+    translator = Translator.of(load_backend(path, settings))
+    return Opened(translator, _about(path, settings.checkpoint))
 
 
 def _about(path: Path, checkpoint: str) -> dict[str, str | int | None]:
@@ -86,16 +78,14 @@ def _about(path: Path, checkpoint: str) -> dict[str, str | int | None]:
             "units": manifest.model.units,
             "precision": manifest.precision,
         }
-    from accord.training.run import (
-        RunDirectory,
-        find_checkpoint,  # imports PyTorch, which an export does without
-    )
+    from accord.models.checkpoint import find_checkpoint  # PyTorch, which an export does without
+    from accord.run_directory import RunDirectory
 
     run = RunDirectory(path)
     experiment = run.experiment()
     return {
         "name": experiment.name,
-        "steps": find_checkpoint(run, checkpoint).step,
+        "steps": find_checkpoint(run.path, checkpoint).step,
         "units": experiment.model.units,
     }
 

@@ -10,9 +10,11 @@ from accord.data.store import read_manifest
 from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory
 from accord.evaluation.records import Evaluation
+from accord.models.checkpoint import Checkpoints, find_checkpoint
+from accord.run_directory import RunDirectory
 from accord.studies.commands import assignment
 from accord.studies.plan import BURN_IN, EvaluationOptions
-from accord.training.run import RunDirectory, find_checkpoint, flat
+from accord.training.begin import flat
 
 Branch = Literal["basic", "agree", "complete"]
 
@@ -158,7 +160,7 @@ def trained(run: Path, wanted: Experiment) -> bool:
     try:
         if directory.experiment() != wanted:
             return False
-        newest, _ = directory.checkpoints.newest()
+        newest, _ = Checkpoints(directory.checkpoints).newest()
     except AccordError:
         return False  # `accord train` will say what is wrong
     if newest is None:
@@ -178,7 +180,7 @@ def evaluated(run: Path, name: str, checkpoint: str, against: Path | None = None
     folder = evaluation_directory(run, name)
     try:
         found = Evaluation.load(folder)
-        chosen = find_checkpoint(RunDirectory(run), checkpoint)
+        chosen = find_checkpoint(run, checkpoint)
         same = read_manifest(run)["fingerprint"] == found.origin.fingerprint
         if found.origin.step != chosen.step or not same:
             return False

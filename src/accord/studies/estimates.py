@@ -107,10 +107,10 @@ def _run_bytes(experiment: Experiment) -> float:
     """Kept checkpoints and the best one: weights in fp32, for Adam with two moments."""
     import torch
 
-    from accord.training.setup import build_model
+    from accord.models.build import build_model
 
     with torch.device("meta"):
-        model = build_model(experiment, experiment.vocabulary.size)
+        model = build_model(experiment.model, experiment.vocabulary.size, 0)
     weights = 4 * sum(parameter.numel() for parameter in model.parameters())
     kept = experiment.training.keep + 1
     return kept * weights * (3.0 if experiment.training.optimizer.kind == "adam" else 1.0)

@@ -23,10 +23,11 @@ from accord.config.load import store_directory
 from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory, read, write_json
 from accord.evaluation.significance import compare
+from accord.models.checkpoint import Checkpoints
+from accord.run_directory import RunDirectory
 from accord.studies import branches as state
 from accord.studies.commands import Command, Processes, set_options
 from accord.studies.plan import BURN_IN, EvaluationOptions, PlannedRun, PlannedStudy
-from accord.training.run import RunDirectory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,10 +118,10 @@ def _trained(run: PlannedRun, journal: Journal) -> bool:
 
 def _averaged(run: Path) -> bool:
     """Whether the average is of the newest checkpoints."""
-    directory = RunDirectory(run)
-    made = run / "checkpoints" / "average" / "state.json"
+    checkpoints = RunDirectory(run).checkpoints
+    made = checkpoints / "average" / "state.json"
     try:
-        newest, _ = directory.checkpoints.newest()
+        newest, _ = Checkpoints(checkpoints).newest()
     except AccordError:
         return False
     if newest is None or not made.is_file():

@@ -2,63 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from accord.models.tensor_batch import TensorBatch
-from accord.objectives.agreement.inputs import AgreementInputs
+from accord.objectives.base import Inputs, Objective
 from accord.ops.cuda_graphs import Action, Recorder
 from accord.ops.distributed import add_up
-from accord.ops.linear_cross_entropy import Likely
-
-
-@dataclass(frozen=True)
-class MicroBatch:
-    """Pairs for the likelihood and, where agreement is on, the same pairs for that."""
-
-    pairs: TensorBatch
-    agreement: AgreementInputs | None = None
-    consistent: bool = False
-    """Whether consistency is on; all that it reads is in the pairs."""
-    likely: Likely | None = None
-    """What a teacher wants in place of the targets, at every place b * T + t of theirs."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """What a CUDA graph depends on."""
-        pairs = self.pairs
-        found = (self.consistent, *pairs.source_BS.shape, *pairs.target_BT.shape)
-        if self.likely is not None:
-            return (*found, self.likely.token_NK.shape[1])
-        return found if self.agreement is None else (*found, *self.agreement.sentences_RS.shape)
-
-    def to(self, device: torch.device) -> "MicroBatch":
-        """On a device."""
-        agreement = self.agreement.to(device) if self.agreement is not None else None
-        likely = self.likely.to(device) if self.likely is not None else None
-        return MicroBatch(self.pairs.to(device), agreement, self.consistent, likely)
-
-    def copy_from(self, other: "MicroBatch") -> None:
-        """Take over the contents of one of the same shape."""
-        self.pairs.copy_from(other.pairs)
-        if self.agreement is not None and other.agreement is not None:
-            self.agreement.copy_from(other.agreement)
-        if self.likely is not None and other.likely is not None:
-            self.likely.copy_from(other.likely)
-
-
-@dataclass(frozen=True)
-class Synthetic:
-    """The synthetic pairs of an update: this process's micro-batches of them."""
-
-    parts: list[MicroBatch]
-    tokens: int
-    """Target tokens in this process."""
-    update_tokens: int
-    """Target tokens over all processes."""
-    weight: float
-    """How much their mean loss counts beside that of the gold pairs."""
 
 
 class FlatGradients:
@@ -66,11 +17,11 @@ class FlatGradients:
 
     That a gradient stays where it is lets CUDA graphs add to it; that all lie together makes the
     exchange between processes a single sum. (DistributedDataParallel would overlap the exchange
-    with the backward pass, but follows hooks that a CUDA graph does not run.) With `apart` there is
-    a second buffer, for what is to be measured before it joins the rest.
+    with the backward pass, but follows hooks that a CUDA graph does not run.) There are `apart`
+    further buffers, for gradients that are to be measured before they join the rest.
     """
 
-    def __init__(self, model: nn.Module, apart: bool = False) -> None:
+    def __init__(self, model: nn.Module, apart: int = 0) -> None:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         total = sum(p.numel() for p in self.parameters)
         first = self.parameters[0]
@@ -84,21 +35,22 @@ class FlatGradients:
         """Forget the update before."""
         self.buffers.zero_()
 
-    def set_apart(self, before: Tensor) -> None:
-        """Move what came since the flat gradient was `before` to the second buffer."""
-        self.buffers[1] += self.flat - before
+    def set_apart(self, before: Tensor, buffer: int = 1) -> None:
+        """Move what came since the flat gradient was `before` to a buffer of its own."""
+        self.buffers[buffer] += self.flat - before
         self.flat.copy_(before)
 
-    def join(self, limit: float | None) -> Tensor:
+    def join(self, limit: float | None, buffer: int = 1) -> Tensor:
         """Add what was set apart, shortened to `limit` times the length of the rest where longer.
 
         Returns the squares of both lengths, apart first.
         """
-        squares_2 = torch.stack([torch.dot(part, part) for part in self.buffers.flip(0)])
+        apart_P = self.buffers[buffer]
+        squares_2 = torch.stack([torch.dot(part, part) for part in (apart_P, self.flat)])
         if limit is not None:
             apart, rest = squares_2.sqrt()
-            self.buffers[1] *= (limit * rest / (apart + 1e-12)).clamp(max=1.0)
-        self.flat += self.buffers[1]
+            apart_P *= (limit * rest / (apart + 1e-12)).clamp(max=1.0)
+        self.flat += apart_P
         return squares_2
 
     def spoil(self, losses: Tensor) -> None:
@@ -119,47 +71,47 @@ class FlatGradients:
 # --- Losses and gradients as CUDA graphs: one launch instead of thousands.
 #
 # A recurrent model issues so many small kernels that the host, not the GPU, sets the pace: 28 ms
-# a step against 8 on an H200 (GNMT-512, 128 rows). A graph is recorded once for each shape of
-# batch and then replayed; all graphs share their memory, since only one runs at a time.
+# per step against 8 on an H200 (GNMT-512, 128 rows). A graph is recorded once for each objective
+# and shape of its inputs, and then replayed; all graphs share their memory, since only one runs at
+# a time.
 
-
-Losses = Callable[[MicroBatch], Tensor]
+Losses = Callable[[Objective[Any], Inputs], Tensor]
 
 
 @dataclass(frozen=True)
 class _Recording:
     launch: Action
-    inputs: MicroBatch
+    inputs: Inputs
     outputs: Tensor
 
 
-class GraphedLosses:
-    """Replays `losses`, a function that adds to the gradients and returns `count` losses."""
+class RecordedLosses:
+    """Replays `losses`, a function that adds to the gradients and returns an objective's sums."""
 
-    def __init__(self, losses: Losses, gradients: FlatGradients, count: int) -> None:
+    def __init__(self, losses: Losses, gradients: FlatGradients) -> None:
         self._losses = losses
-        self._count = count
         self._gradients = gradients
-        self._recordings: dict[tuple[int, ...], _Recording] = {}
+        self._recordings: dict[tuple[object, ...], _Recording] = {}
         self._recorder = Recorder()
 
-    def __call__(self, batch: MicroBatch) -> Tensor:
-        """The losses of a batch in pinned memory; its gradients are added to those there are."""
-        if batch.shape not in self._recordings:
-            self._recordings[batch.shape] = self._record(batch)
-        recording = self._recordings[batch.shape]
-        recording.inputs.copy_from(batch)
+    def __call__(self, objective: Objective[Any], inputs: Inputs) -> Tensor:
+        """The sums over inputs in pinned memory; gradients are added to those there are."""
+        key = (objective.name, *inputs.shape)
+        if key not in self._recordings:
+            self._recordings[key] = self._record(objective, inputs)
+        recording = self._recordings[key]
+        recording.inputs.copy_from(inputs)
         recording.launch()
         return recording.outputs.clone()
 
-    def _record(self, batch: MicroBatch) -> _Recording:
+    def _record(self, objective: Objective[Any], inputs: Inputs) -> _Recording:
         gradients = self._gradients.buffers
-        inputs = batch.to(gradients.device)
-        outputs = gradients.new_zeros(self._count)
+        inputs = inputs.to(gradients.device)
+        outputs = gradients.new_zeros(len(objective.sums))
         saved = gradients.clone()  # warming up adds to the gradients
 
         def compute() -> None:
-            outputs.copy_(self._losses(inputs))
+            outputs.copy_(self._losses(objective, inputs))
 
         def restore() -> None:
             gradients.copy_(saved)

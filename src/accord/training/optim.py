@@ -60,8 +60,3 @@ def learning_rate(
     warmup = max(warmup, 1)
     rise = min(step / warmup, 1.0) if kind == "inverse-sqrt" else 1.0
     return peak * rise * math.sqrt(warmup / max(step, warmup))
-
-
-def is_due(step: int, *, start: int, every: int) -> bool:
-    """Whether an update is one of every n after `start`, of which the first one is."""
-    return step > start and (step - start - 1) % every == 0

@@ -10,24 +10,10 @@ from accord.config.schema import Experiment
 from accord.data.batches import Batch, Position
 from accord.data.store import Store
 from accord.errors import AccordError
-from accord.machine import cores
-from accord.models.gnmt import GNMT
-from accord.objectives.distillation.pool import PoolState
-from accord.ops.distributed import World, processes_here
+from accord.models.checkpoint import Checkpoint, Checkpoints, open_checkpoint
+from accord.ops.distributed import World
 from accord.progress import Progress
-from accord.training.checkpoint import Checkpoint, Checkpoints, open_checkpoint
-from accord.training.train_state import Standing
-
-
-def use_threads(wanted: int | None) -> int:
-    """Set the number of CPU threads; by default half of this process's share, at most 8.
-
-    Idle threads of OpenMP spin: on a machine that is doing something else, as many threads as
-    cores ran 25 times slower than one. Half is safe, and the same on every run of a machine.
-    """
-    threads = wanted or max(1, min(8, cores() // (2 * processes_here())))
-    torch.set_num_threads(threads)
-    return threads
+from accord.training.train_state import TrainState
 
 
 def hardware(world: World, threads: int, bf16: bool) -> str:
@@ -38,21 +24,6 @@ def hardware(world: World, threads: int, bf16: bool) -> str:
     else:
         where = f"CPU, {threads} thread{'s' if threads > 1 else ''} (training.threads)"
     return f"{where}, {world.size} processes" if world.size > 1 else where
-
-
-def build_model(experiment: Experiment, vocabulary_size: int) -> GNMT:
-    """The experiment's model, with weights drawn from its seed."""
-    torch.manual_seed(experiment.training_seed)
-    settings = experiment.model
-    return GNMT(
-        vocabulary_size,
-        settings.units,
-        settings.preset,
-        settings.encoder_layers,
-        settings.decoder_layers,
-        settings.dropout,
-        settings.input_feeding,
-    )
 
 
 def identity(experiment: Experiment, store: Store) -> dict[str, Any]:
@@ -77,7 +48,7 @@ def resume(
     world: World,
     progress: Progress,
     origin: Checkpoints | None = None,
-) -> Standing:
+) -> TrainState:
     """Load the newest checkpoint that is whole, if there is one; `present` is our identity.
 
     A run without checkpoints of its own starts from those of `origin`, if that is given.
@@ -93,7 +64,7 @@ def resume(
             )
         progress.note(f"branching off {origin.directory.parent} at step {checkpoint.step:,}")
     elif checkpoint is None:
-        return Standing()
+        return TrainState()
     else:
         progress.note(f"resuming from step {checkpoint.step:,}")
     checkpoint.load_model(model)
@@ -101,15 +72,15 @@ def resume(
         checkpoint.load_optimizer(model, optimizer)
     else:
         progress.note("another optimiser than before: it begins without memory")
-    standing = Standing.of(checkpoint)
+    state = TrainState.of(checkpoint)
     if not checkpoint.path.is_relative_to(checkpoints.directory):
         # A branch keeps its own best, by its own validations: the origin's is not in its folder.
-        standing.best, standing.best_step, standing.without_best = None, None, 0
-        standing.complete = PoolState()  # nor are its rounds
+        state.best, state.best_step, state.without_best = None, None, 0
+        state.objectives = {}  # nor is what they went on from
     if checkpoint.state["data"] != present["data"]:
-        standing.position = Position(standing.position.epoch + 1)
+        state.position = Position(state.position.epoch + 1)
         progress.note("other batches than before: continuing with the next epoch")
-    return standing
+    return state
 
 
 def _origin(origin: Checkpoints, world: World, progress: Progress) -> Checkpoint:

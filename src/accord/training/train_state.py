@@ -1,17 +1,16 @@
-"""Where a run stands, apart from weights and optimiser."""
+"""Training state: where a run stands, apart from weights and optimiser."""
 
 import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from accord.data.batches import Position
-from accord.objectives.distillation.pool import PoolState
-from accord.training.checkpoint import Checkpoint
-from accord.training.logging import Totals
+from accord.models.checkpoint import Checkpoint, objective_states
+from accord.training.running_totals import Totals
 
 
 @dataclass
-class Standing:
+class TrainState:
     """Where a run stands, apart from weights and optimiser: what a checkpoint's JSON holds."""
 
     step: int = 0
@@ -27,8 +26,8 @@ class Standing:
     """Validations since the best one."""
     totals: Totals = field(default_factory=Totals)
     """The line of the log that has begun."""
-    complete: PoolState = field(default_factory=PoolState)
-    """The place in the pool of synthetic pairs."""
+    objectives: dict[str, Any] = field(default_factory=dict)
+    """What each objective goes on from, by its name."""
 
     def judge(self, score: float) -> bool:
         """Take note of a validation; whether it is the best so far. Higher is better."""
@@ -49,13 +48,13 @@ class Standing:
         return {key: value for key, value in asdict(self).items() if key != "step"}
 
     @staticmethod
-    def of(checkpoint: Checkpoint) -> "Standing":
-        """The standing that a checkpoint was saved with."""
+    def of(checkpoint: Checkpoint) -> "TrainState":
+        """The state that a checkpoint was saved with."""
         kept = checkpoint.state
-        state = {key: kept[key] for key in Standing.__dataclass_fields__ if key in kept}
+        state = {key: kept[key] for key in TrainState.__dataclass_fields__ if key in kept}
         made = {
             "position": Position(**state["position"]),
-            "totals": Totals(**state["totals"]),
-            "complete": PoolState(**state.get("complete", {})),
+            "totals": Totals.of(state["totals"]),
+            "objectives": objective_states(kept),
         }
-        return Standing(**state | made)
+        return TrainState(**state | made)

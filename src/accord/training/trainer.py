@@ -23,28 +23,18 @@ from accord.data.prefetch import Prefetcher
 from accord.data.store import Store
 from accord.errors import AccordError
 from accord.files import atomic_write, exclusive, expand
-from accord.models.tensor_batch import TensorBatch, fitting_shape
-from accord.objectives.agreement.inputs import NONE
-from accord.objectives.agreement.loss import degenerate
-from accord.objectives.agreement.objective import agreeing_of
-from accord.objectives.distillation.objective import Completing
-from accord.objectives.distillation.teacher import Cancelled
+from accord.models.build import build_model
+from accord.models.checkpoint import Checkpoints
+from accord.objectives.base import Cancelled, Context, Cut, Objective, Session, Shape, Work
+from accord.objectives.build import build_objectives
 from accord.ops.cuda_graphs import set_seed
-from accord.ops.distributed import World, joined_world
+from accord.ops.distributed import World, joined_world, use_threads
 from accord.progress import Progress, Silent
-from accord.training.checkpoint import Checkpoints
-from accord.training.gradients import MicroBatch
-from accord.training.logging import MetricsLog, Window, clock, progress_line
+from accord.run_directory import MetricsLog, RunDirectory
+from accord.training.begin import begin_run, check_store
 from accord.training.optim import build_optimizer, learning_rate, set_learning_rate
-from accord.training.run import RunDirectory, check_store
-from accord.training.setup import (
-    build_model,
-    hardware,
-    identity,
-    parts_that_fit,
-    resume,
-    use_threads,
-)
+from accord.training.running_totals import Window, clock, progress_line
+from accord.training.setup import hardware, identity, parts_that_fit, resume
 from accord.training.update import Updater
 from accord.training.validation import Scores, Validator
 
@@ -93,7 +83,9 @@ _ASK_EVERY = 8  # steps between two questions to the other processes whether to 
 _TOLD = End("told to stop", finished=False)
 _LOWER = "lower training.optimizer.learning_rate, or use training.precision=fp32"
 
-Ready = tuple[Position, Batch, list[MicroBatch]]
+Ready = tuple[Position, Batch, list[list[Any]]]
+"""A batch with what every objective reads of it."""
+Build = Callable[[Context], list[Objective[Any]]]
 
 
 @dataclass(frozen=True)
@@ -108,44 +100,58 @@ class Result:
 
 
 def train(
-    experiment: Experiment, *, accept_changes: bool = False, progress: Progress | None = None
+    experiment: Experiment,
+    *,
+    accept_changes: bool = False,
+    progress: Progress | None = None,
+    build: Build = build_objectives,
 ) -> Result:
-    """Train, or continue training, the experiment's model."""
+    """Train, or continue training, the experiment's model; `build` may add further objectives."""
     directory = run_directory(experiment)
     with joined_world() as world:
         shown = (progress or Silent()) if world.is_first else Silent()
         if not world.is_first:
-            return Trainer(experiment, world, shown).run()
+            return Trainer(experiment, world, shown, build).run()
         with exclusive(directory, "accord train"):
             store = Store(store_directory(experiment))
             check_store(store, experiment)
-            for change in RunDirectory(directory).begin(experiment, store, accept_changes):
+            run = RunDirectory(directory)
+            for change in begin_run(run, experiment, store, accept_changes):
                 shown.note(f"changed{change}")
-            return Trainer(experiment, world, shown).run()
+            return Trainer(experiment, world, shown, build).run()
 
 
 class Trainer:
     """One process's part in training."""
 
-    def __init__(self, experiment: Experiment, world: World, progress: Progress) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        world: World,
+        progress: Progress,
+        build: Build = build_objectives,
+    ) -> None:
         self.experiment = experiment
         self.settings = experiment.training
         self.world = world
         self.progress = progress
         self.directory = RunDirectory(run_directory(experiment))
+        self.checkpoints = Checkpoints(self.directory.checkpoints)
         self.store = Store(store_directory(experiment))
         self.on_gpu = world.device.type == "cuda"
         self.bf16 = self.settings.precision == "bf16" or (
             self.settings.precision == "auto" and self.on_gpu
         )
         progress.note(f"on {hardware(world, use_threads(self.settings.threads), self.bf16)}")
-        self.model = build_model(experiment, len(self.store.vocabulary)).to(world.device)
+        self.model = build_model(
+            experiment.model, len(self.store.vocabulary), experiment.training_seed
+        ).to(world.device)
         self.optimizer = build_optimizer(
             self.settings.optimizer.kind, self.model, learning_rate=self.settings.optimizer.peak
         )
         self.identity = identity(experiment, self.store)
-        self.standing = resume(
-            self.directory.checkpoints,
+        self.state = resume(
+            self.checkpoints,
             self.identity,
             self.model,
             self.optimizer,
@@ -153,19 +159,17 @@ class Trainer:
             progress,
             origin=self._origin(),
         )
-        self.agreeing = agreeing_of(experiment, self.store, world)
-        consistency = experiment.objective.consistency
-        self.consistency = consistency if consistency and consistency.weight else None
+        self.objectives = build(
+            Context(experiment, self.store, world, self.model, self.directory, self.bf16, progress)
+        )
         self.updater = Updater(
             self.model,
             self.optimizer,
-            label_smoothing=self.settings.label_smoothing,
+            self.objectives,
             clip=self.settings.clip,
             bf16=self.bf16,
             graphs=self.on_gpu,
             world_size=world.size,
-            agreement=self.agreeing.settings if self.agreeing else None,
-            consistency=self.consistency,
         )
         self.stream = BatchStream(
             self.store.corpora,
@@ -177,63 +181,55 @@ class Trainer:
             rank=world.rank,
             world_size=world.size,
         )
-        self.parts = self._parts()
-        self.shapes = [
-            (-(-rows // self.parts), length) for rows, length in self.stream.largest_shapes()
-        ]
+        self.cut = self._cut()
         self.validator = Validator(self.store, experiment, world.device, self.bf16)
-        self.standing.measure_by(
+        self.state.measure_by(
             f"{self.settings.validation.metric} over {self.settings.validation.directions} "
             f"directions of {self.store.manifest['fingerprint']}"
         )
-        self.completing: Completing | None = None
-        complete = experiment.objective.complete
-        if complete is not None and complete.weight:
-            self.completing = Completing(
-                experiment,
-                complete,
-                self.store,
-                world,
-                self.model,
-                self.directory,
-                self.standing.complete,
-                bf16=self.bf16,
-                shapes=self.shapes,
-                progress=progress,
-                say=lambda step, values: self.log.write("pool", step, values) if self.log else None,
-                told=lambda: self.signals.received,
-            )
-        self.window = Window(world, self.standing.totals)
+        self.window = Window(world, self.state.totals, self.objectives)
         self.signals = StopSignals(progress)
         self.scores: Scores | None = None
         self.log: MetricsLog | None = None
-        self._warned = False
+        self._warned: set[str] = set()
         self._prepared = self.step  # steps whose batches the background has made ready
+        self._begin_objectives()
 
     def _origin(self) -> Checkpoints | None:
         path = self.settings.init_from
-        return RunDirectory(Path(expand(path))).checkpoints if path else None
+        return Checkpoints(RunDirectory(Path(expand(path))).checkpoints) if path else None
 
-    def _parts(self) -> int:
-        if not self.on_gpu:
-            return self.settings.accumulation
-        parts = parts_that_fit(
-            lambda batch, shape: self.updater.accumulate([self._trial(batch, shape)]),
-            self.stream.largest_shapes(),
-            len(self.store.vocabulary),
-            self.settings.accumulation,
+    def _begin_objectives(self) -> None:
+        def log(kind: str, step: int, values: dict[str, Any]) -> None:
+            if self.log is not None:
+                self.log.write(kind, step, values)
+
+        session = Session(self.cut, log, lambda: self.signals.received)
+        for objective in self.objectives:
+            if objective.name in self.state.objectives:
+                known = self.state.objectives[objective.name]
+                objective.restore(known, self.checkpoints.path(self.step))
+            objective.begin(session)
+
+    def _cut(self) -> Cut:
+        """Into as many parts as are asked for, or more where the largest batch does not fit."""
+        shapes, parts = self.stream.largest_shapes(), self.settings.accumulation
+        if self.on_gpu:
+            parts = parts_that_fit(self._try, shapes, len(self.store.vocabulary), parts)
+            if parts != self.settings.accumulation:
+                self.progress.note(
+                    f"the largest batch does not fit at once: split into {parts} parts"
+                )
+        return Cut(parts, [(-(-rows // parts), length) for rows, length in shapes], self.on_gpu)
+
+    def _try(self, batch: Batch, shape: Shape) -> None:
+        tried = [(each, each.largest(batch, shape)) for each in self.objectives]
+        self.updater.accumulate(
+            [
+                Work() if found is None else Work([found], (0.0,) * len(each.losses))
+                for each, found in tried
+            ]
         )
-        if parts != self.settings.accumulation:
-            self.progress.note(f"the largest batch does not fit at once: split into {parts} parts")
-        return parts
-
-    def _trial(self, batch: Batch, shape: tuple[int, int]) -> MicroBatch:
-        pairs = TensorBatch.of_shape(batch, *shape)
-        inputs = None
-        if self.agreeing is not None:
-            none = np.full(batch.rows, NONE, dtype=np.int16)
-            inputs = self.agreeing.inputs(batch, none, shape)
-        return MicroBatch(pairs, inputs, self.consistency is not None)
 
     # --- the loop --------------------------------------------------------------------------
 
@@ -242,7 +238,7 @@ class Trainer:
         if self.world.is_first:
             board = self.directory.path / "tensorboard"
             self.log = MetricsLog(self.directory.metrics, board, self.step)
-        self.stream.seek(self.standing.position)
+        self.stream.seek(self.state.position)
         self.progress.start("training", self.settings.steps)
         self.progress.reach(self.step)
         try:
@@ -253,15 +249,15 @@ class Trainer:
                 end = self._goal() or self._request()
                 while end is None:
                     end = self._advance(batches)
-            if self.step and not self.directory.checkpoints.paths():
+            if self.step and not self.checkpoints.paths():
                 self._save()  # a branch with nothing left to do is still a run of its own
         except Exception as error:
-            if self.completing is not None:
-                self.completing.explain(error)
+            for objective in self.objectives:
+                objective.explain(error)
             raise
         finally:
-            if self.completing is not None:
-                self.completing.close()
+            for objective in self.objectives:
+                objective.close()
             if self.log is not None:
                 self.log.close()
         return Result(self.directory.path, self.step, end.reason, end.finished, self.scores)
@@ -269,33 +265,25 @@ class Trainer:
     @property
     def step(self) -> int:
         """Updates done so far."""
-        return self.standing.step
+        return self.state.step
 
     def _tensors(self, item: tuple[Position, Batch]) -> Ready:
-        """Runs in the background: what the device will need of a batch."""
+        """Runs in the background: what the objectives will need of a batch."""
         position, batch = item
         self._prepared += 1
-        drawn_B = None
-        if self.agreeing is not None and self.agreeing.is_on(self._prepared):
-            drawn_B = self.agreeing.draw(batch, position)
-        consistent = self.consistency is not None and self._prepared > self.consistency.start
-        ready = []
-        for k in range(self.parts):
-            part = batch.part(k, self.parts)
-            shape = fitting_shape(part, self.shapes) if self.on_gpu else None
-            pairs = TensorBatch.of_shape(part, *shape) if shape else TensorBatch.from_numpy(part)
-            inputs = None
-            if self.agreeing is not None and drawn_B is not None:
-                inputs = self.agreeing.inputs(part, drawn_B[k :: self.parts], shape)
-            ready.append(MicroBatch(pairs, inputs, consistent))
-        return position, batch, ready
+        step = self._prepared
+        found = [
+            each.inputs(step, position, batch, self.cut) if each.weight(step) else []
+            for each in self.objectives
+        ]
+        return position, batch, found
 
     def _advance(self, batches: Prefetcher[Ready]) -> End | None:
         """One update and what is to be written after it, unless somebody says stop before it."""
         try:
             self._next_update(batches)
         except Cancelled:  # while waiting for a round of the pool
-            saved = self.directory.checkpoints.path(self.step).exists()
+            saved = self.checkpoints.path(self.step).exists()
             if self.step and not self.world.share("saved" if saved else ""):
                 self._save()
             return _TOLD
@@ -304,51 +292,50 @@ class Trainer:
     def _next_update(self, batches: Prefetcher[Ready]) -> None:
         """One update, timed."""
         start, waited = time.perf_counter(), batches.wait_seconds
-        position, batch, tensors = next(batches)
-        self._update(batch, tensors)
-        self.standing.position = position
+        position, batch, inputs = next(batches)
+        work = self._update(batch, inputs)
+        self.state.position = position
         seconds = time.perf_counter() - start
-        self.standing.seconds += seconds
-        late = self.completing.waited if self.completing is not None else 0.0
-        self.window.took(seconds, batches.wait_seconds - waited, late)
+        self.state.seconds += seconds
+        self.window.took(seconds, batches.wait_seconds - waited, work)
 
     def _rate(self, step: int) -> float:
         settings = self.settings.optimizer
         return learning_rate(step, settings.shape, peak=settings.peak, warmup=settings.warmup)
 
-    def _update(self, batch: Batch, tensors: list[MicroBatch]) -> None:
+    def _update(self, batch: Batch, inputs: list[list[Any]]) -> list[Work[Any]]:
         step = self.step + 1
-        synthetic = self.completing.next(step) if self.completing is not None else None
+        work = [
+            each.work(step, batch, mine) if each.weight(step) else Work()
+            for each, mine in zip(self.objectives, inputs, strict=True)
+        ]
         set_learning_rate(self.optimizer, self._rate(step))
         set_seed(_step_seed(self.experiment.training_seed, step, self.world.rank))
-        weights = self.agreeing.weights(step) if self.agreeing else (0.0, 0.0)
-        outcome = self.updater.update(
-            tensors, batch.update_target_tokens, batch.update_rows, weights, synthetic
-        )
-        if self.completing is not None:
-            self.completing.follow()
-        self.standing.step = step
-        self.window.add(batch, outcome, synthetic.tokens if synthetic is not None else 0)
+        outcome = self.updater.update(work, batch.update_target_tokens)
+        for objective in self.objectives:
+            objective.updated()
+        self.state.step = step
+        self.window.add(batch, work, outcome)
         if outcome.applied:
-            self.standing.bad_in_a_row = 0
+            self.state.bad_in_a_row = 0
         else:
             self._bad_step()
+        return work
 
     def _bad_step(self) -> None:
-        self.standing.skipped += 1
-        self.standing.bad_in_a_row += 1
+        self.state.skipped += 1
+        self.state.bad_in_a_row += 1
         self.progress.note(f"step {self.step:,}: loss or gradient is not finite; step left out")
-        if self.standing.bad_in_a_row < self.settings.bad_steps:
+        if self.state.bad_in_a_row < self.settings.bad_steps:
             return
         path = self.directory.path / f"bad-batch-{self.step}.npz"
         if self.world.is_first:
-            whole = self.stream.batch_at(self.standing.position, rank=0, world_size=1)
+            whole = self.stream.batch_at(self.state.position, rank=0, world_size=1)
             with atomic_write(path, "wb") as out:
                 np.savez_compressed(out, **vars(whole))
         self.world.share("")  # the first process to fail ends all: not before this is written
         raise AccordError(
-            f"{self.standing.bad_in_a_row} updates in a row had a loss or gradient that is not "
-            "finite",
+            f"{self.state.bad_in_a_row} updates in a row had a loss or gradient that is not finite",
             where=f"{self.directory.path}, step {self.step}",
             fix=f"the last good checkpoint is kept, the batch is in {path.name}; {_LOWER}",
         )
@@ -358,7 +345,7 @@ class Trainer:
         if self.step >= self.settings.steps:
             return End(f"{self.settings.steps:,} steps done")
         patience = self.settings.validation.patience
-        if patience is not None and self.standing.without_best >= patience:
+        if patience is not None and self.state.without_best >= patience:
             return End(f"no better for {patience} validations")
         return None
 
@@ -367,7 +354,7 @@ class Trainer:
         if self.step % (_ASK_EVERY if self.world.size > 1 else 1):
             return None
         minutes = self.settings.minutes
-        late = minutes is not None and self.standing.seconds >= 60 * minutes
+        late = minutes is not None and self.state.seconds >= 60 * minutes
         if self.world.any(late):
             return End(f"{minutes:g} minutes are over")
         if self.world.any(self.signals.received):
@@ -384,7 +371,7 @@ class Trainer:
         if self.step % settings.validation.every == 0 or (end is not None and end.finished):
             better = self._validate()
             end = end or self._goal()
-        if end is not None and end.finished and self.standing.totals.steps:
+        if end is not None and end.finished and self.state.totals.steps:
             self._log()
         if end is not None or better or self.step % settings.save_every == 0:
             self._save()
@@ -392,31 +379,32 @@ class Trainer:
 
     def _log(self) -> None:
         self.window.fold()
-        totals = self.standing.totals
+        totals = self.state.totals
         values = {
-            **totals.summary(),
+            **totals.summary(self.objectives),
             "lr": self._rate(self.step),
-            "epoch": self.stream.epochs(self.standing.position),
-            "skipped": self.standing.skipped,
-            "training_seconds": self.standing.seconds,
+            "epoch": self.stream.epochs(self.state.position),
+            "skipped": self.state.skipped,
+            "training_seconds": self.state.seconds,
         }
         if self.log is not None:
             self.log.write("train", self.step, values)
-        self._warn(degenerate(values))
+        self._warn(values)
         left = (self.settings.steps - self.step) * totals.seconds / totals.steps
         if self.settings.minutes is not None:
-            left = min(left, 60 * self.settings.minutes - self.standing.seconds)
+            left = min(left, 60 * self.settings.minutes - self.state.seconds)
         self.progress.reach(self.step, f"{progress_line(values)} left {clock(left)}")
         totals.clear()
 
-    def _warn(self, problem: str | None) -> None:
-        """Say what is wrong with agreement, when it begins."""
-        if problem is not None and not self._warned:
-            self.progress.note(
-                f"step {self.step:,}: {problem}; watch the zero-shot scores, try "
-                "objective.agreement.measure=kl, decoding=hard or a smaller weight"
-            )
-        self._warned = problem is not None
+    def _warn(self, values: dict[str, Any]) -> None:
+        """Say what is wrong with an objective, when it begins."""
+        for objective in self.objectives:
+            problem = objective.warning(values)
+            if problem is not None and objective.name not in self._warned:
+                self.progress.note(f"step {self.step:,}: {problem}")
+            self._warned.discard(objective.name)
+            if problem is not None:
+                self._warned.add(objective.name)
 
     def _validate(self) -> bool:
         """The first process measures; the others wait and hear whether it was the best."""
@@ -429,7 +417,7 @@ class Trainer:
                 self.log.write("validation", self.step, self.scores.as_dict())
             self.progress.note(self._sentence(self.scores))
             text = json.dumps(self.scores.quality(self.settings.validation.metric))
-        return self.standing.judge(float(json.loads(self.world.share(text))))
+        return self.state.judge(float(json.loads(self.world.share(text))))
 
     def _sentence(self, scores: Scores) -> str:
         parts = [f"step {self.step:,}: dev cross-entropy {scores.cross_entropy:.3f}"]
@@ -449,13 +437,14 @@ class Trainer:
         if self.log is None:
             return
         self.log.sync()
-        state = self.standing.as_dict() | self.identity
-        checkpoints = self.directory.checkpoints
-        more = self.completing.saved() if self.completing is not None else None
-        checkpoints.save(self.step, self.model, self.optimizer, state, more)
-        checkpoints.prune(self.settings.keep, self.standing.best_step)
-        if self.completing is not None:
-            self.completing.prune()
+        states = {each.name: each.state() for each in self.objectives}
+        self.state.objectives = {name: state for name, state in states.items() if state is not None}
+        tensors = {name: kept for each in self.objectives for name, kept in each.tensors().items()}
+        known = self.state.as_dict() | self.identity
+        self.checkpoints.save(self.step, self.model, self.optimizer, known, tensors)
+        self.checkpoints.prune(self.settings.keep, self.state.best_step)
+        for objective in self.objectives:
+            objective.saved()
 
 
 def _step_seed(seed: int, step: int, rank: int) -> int:

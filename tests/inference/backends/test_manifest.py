@@ -18,6 +18,7 @@ from accord.inference.backends.manifest import (
 )
 
 SOUND = Manifest(
+    format="onnx",
     accord="1.0",
     precision="int8",
     languages=("en", "de", "fr"),

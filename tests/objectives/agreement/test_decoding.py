@@ -202,7 +202,7 @@ def test_hard_and_sampled_translations_have_no_gradient() -> None:
 def test_samples_follow_the_softmax() -> None:
     model = make(sharp=1.5)
     rows = 4000
-    memory = encode(model, [SOURCES[0]]).repeat(rows)
+    memory = encode(model, [SOURCES[0]]).select(torch.zeros(rows, dtype=torch.int64))
     for temperature in (1.0, 0.5):
         found = generate(
             model, memory, limits(rows, 1), 1, decoding="sampled", temperature=temperature

@@ -14,7 +14,7 @@ from accord.models.base import Memory
 from accord.models.gnmt import GNMT
 from accord.objectives.agreement.decoding import Translations
 from accord.objectives.agreement.inputs import AgreementInputs, AuxiliaryLanguages
-from accord.objectives.agreement.loss import SUMS, agreement, dials, weight_at
+from accord.objectives.agreement.loss import agreement, dials, weight_at
 from agreement_cases import (
     DE,
     EN,
@@ -32,9 +32,11 @@ from agreement_cases import (
     gradients,
     half_memory,
     make,
+    numbers_of,
     run,
     spoken,
     star,
+    sums_of,
 )
 
 # --- what must not matter -----------------------------------------------------------------------
@@ -43,7 +45,7 @@ from agreement_cases import (
 def test_what_follows_the_end_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = star()
     terms, found = run(inputs)
-    assert 0 < terms.sums_K[SUMS.index("ended")] < 2 * inputs.pairs
+    assert 0 < terms.counts["ended"] < 2 * inputs.pairs
     plain = module.generate
 
     def spoilt(*args: object, **settings: object) -> Translations:
@@ -59,7 +61,7 @@ def test_what_follows_the_end_changes_nothing(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(module, "generate", spoilt)
     spoilt_terms, spoilt_found = run(inputs)
-    torch.testing.assert_close(terms.sums_K, spoilt_terms.sums_K)
+    torch.testing.assert_close(sums_of(terms), sums_of(spoilt_terms))
     torch.testing.assert_close(found, spoilt_found)
 
 
@@ -74,7 +76,7 @@ def test_padding_and_added_rows_change_neither_loss_nor_gradient(
     plain = replace(star(), one_sided=one_sided)
     wide = replace(star(shape=(6, 11)), one_sided=one_sided)
     (one, one_grads), (other, other_grads) = run(plain, settings), run(wide, settings)
-    torch.testing.assert_close(one.sums_K, other.sums_K)
+    torch.testing.assert_close(sums_of(one), sums_of(other))
     torch.testing.assert_close(one_grads, other_grads)
 
 
@@ -88,7 +90,7 @@ def test_parts_add_up_to_the_whole_update(normalize: str) -> None:
     whole_batch = batch(PAIRS + PAIRS[:1])
     draws = languages.draw(whole_batch, seed=5, position=Position(1, 2))
     terms, whole = run(AgreementInputs.of(whole_batch, draws, languages), settings)
-    model, total = make(), 0.0
+    model, total = make(), {}
     for rank in range(2):
         share = whole_batch.part(rank, 2)
         drawn = languages.draw(share, seed=5, position=Position(1, 2), rank=rank, world_size=2)
@@ -96,8 +98,8 @@ def test_parts_add_up_to_the_whole_update(normalize: str) -> None:
             inputs = AgreementInputs.of(share.part(part, 3), drawn[part::3], languages)
             found = agreement(model, inputs, settings)
             (found.loss + found.encoder_loss).backward()
-            total = total + found.sums_K
-    torch.testing.assert_close(total, terms.sums_K)
+            total = {name: total.get(name, 0.0) + value for name, value in sums_of(found).items()}
+    torch.testing.assert_close(total, sums_of(terms))
     torch.testing.assert_close(gradients(model), whole)
 
 
@@ -112,7 +114,7 @@ def test_pairs_with_nothing_to_agree_on_only_count_in_the_mean() -> None:
     (two, two_grads), (one, one_grads) = run(mixed), run(alone)
     torch.testing.assert_close(two.loss, one.loss)
     torch.testing.assert_close(two_grads, one_grads)
-    found = dials(two.sums_K.tolist(), sentences=2)
+    found = dials(numbers_of(two), sentences=2)
     assert found["agreement_pairs"] == 0.5
     assert found["agreement_loss"] == pytest.approx(one.loss.item())
 
@@ -120,7 +122,7 @@ def test_pairs_with_nothing_to_agree_on_only_count_in_the_mean() -> None:
 def test_an_empty_share_adds_nothing() -> None:
     terms, grads = run(star([]))
     assert terms.loss.item() == 0.0
-    assert not terms.sums_K.any()
+    assert not any(numbers_of(terms).values())
     assert not grads
 
 
@@ -162,7 +164,7 @@ def test_equal_sides_disagree_by_their_entropy_only() -> None:
         lengths_R=inputs.lengths_R[: inputs.pairs].repeat(2),
     )
     terms = agreement(model, same, EXACT)
-    of = dict(zip(SUMS, terms.sums_K.tolist(), strict=True))
+    of = numbers_of(terms)
     assert of["cross_entropy"] == pytest.approx(of["entropy"])
     assert of["loss"] == pytest.approx(of["entropy"])
     divergence = agreement(model, same, replace(EXACT, measure="kl"))
@@ -173,7 +175,7 @@ def test_the_mean_over_tokens_is_taken_within_each_translation() -> None:
     for pair in PAIRS:
         total, _ = run(star([pair]), replace(EXACT, decoding="hard"))
         mean, _ = run(star([pair]), replace(EXACT, decoding="hard", normalize="token"))
-        tokens = total.sums_K[SUMS.index("tokens")]
+        tokens = total.counts["tokens"]
         torch.testing.assert_close(mean.loss, total.loss / tokens)
     whole, _ = run(star(), replace(EXACT, decoding="hard", normalize="token"))
     alone = [run(star([p]), replace(EXACT, decoding="hard", normalize="token"))[0] for p in PAIRS]
@@ -192,8 +194,8 @@ def test_dials_say_what_the_translations_were_like() -> None:
         values.append([(entropy * real).sum(), real.sum(), ended.sum()])
     entropy, tokens, ended = (sum(v.item() for v in column) for column in zip(*values, strict=True))
     sentences = sum(len(s) + 1 + len(t) + 1 for _, _, s, t in PAIRS)
-    found = dials(terms.sums_K.tolist(), sentences=len(PAIRS))
-    assert not terms.sums_K.requires_grad
+    found = dials(numbers_of(terms), sentences=len(PAIRS))
+    assert not any(value.requires_grad for value in terms.counts.values())
     assert found == {
         "agreement_loss": pytest.approx(terms.loss.item() / 4),
         "agreement_encoder_loss": 0.0,
@@ -218,7 +220,7 @@ def test_the_language_of_translations_is_told_from_their_tokens() -> None:
             inputs, auxiliary_B=torch.full_like(inputs.auxiliary_B, int(inputs.auxiliary_B[0]))
         )
         terms, _ = run(only, replace(EXACT, unigrams_LV=likely))
-        found = dials(terms.sums_K.tolist(), sentences=len(PAIRS))
+        found = dials(numbers_of(terms), sentences=len(PAIRS))
         assert found["agreement_right_language"] == share
 
 
@@ -236,7 +238,7 @@ def test_limits_follow_the_longer_side_of_a_pair() -> None:
     fixed = replace(EXACT, max_length=17)
     assert fixed.limits(torch.tensor([1, 50])).tolist() == [17, 17]
     terms, _ = run(star([PAIRS[1]]), replace(settings, decoding="hard"))
-    assert terms.sums_K[SUMS.index("tokens")] <= 7
+    assert terms.counts["tokens"] <= 7
 
 
 def test_dropout_is_off_where_translations_are_scored() -> None:
@@ -291,7 +293,7 @@ def test_it_runs_in_mixed_precision() -> None:
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
             terms = agreement(model, chain(), replace(EXACT, encodings=True))
         (terms.loss + terms.encoder_loss).backward()
-        assert terms.loss.dtype == terms.sums_K.dtype == torch.float32
+        assert {value.dtype for value in sums_of(terms).values()} == {torch.float32}
         results.append((terms.loss.item(), copy.deepcopy(gradients(model))))
     assert results[1][0] == pytest.approx(results[0][0], rel=0.02)
     for name, grad in results[0][1].items():
@@ -311,7 +313,7 @@ def test_it_can_be_captured_as_a_cuda_graph(protect: str, decoding: str) -> None
         with torch.autocast("cuda", dtype=torch.bfloat16, cache_enabled=False):
             terms = agreement(model, inputs, settings)
         (terms.loss + terms.encoder_loss).backward()
-        return terms.sums_K
+        return torch.stack(list(sums_of(terms).values()))
 
     expected = [step() for _ in range(3)][-1].clone()
     wanted = {name: grad.clone() for name, grad in gradients(model).items()}

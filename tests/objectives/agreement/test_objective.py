@@ -14,7 +14,7 @@ from accord.data.batches import BatchStream
 from accord.data.store import Store
 from accord.errors import AccordError
 from accord.objectives.agreement.loss import AgreementSettings, degenerate
-from accord.objectives.agreement.objective import agreeing_of
+from accord.objectives.agreement.objective import AgreementObjective
 from accord.ops.distributed import World
 from accord.training.trainer import train
 from toy_training import HARD, Notes, checkpoint, experiment, prepared, weights
@@ -71,7 +71,9 @@ ALONE = World(0, 1, torch.device("cpu"))
 def agreeing(toy, **keys):
     chosen = experiment(toy, Path("unused"), objective__agreement=agreement(**keys))
     store = Store(store_directory(chosen))
-    found = agreeing_of(chosen, store, ALONE)
+    found = AgreementObjective(
+        chosen.objective.agreement, chosen.graph, store, seed=chosen.training_seed, world=ALONE
+    )
     stream = BatchStream(
         store.corpora, store.languages, store.vocabulary.tags, batch_tokens=200, seed=1
     )
@@ -89,22 +91,22 @@ def test_the_experiment_file_alone_says_how_agreement_is_measured(toy):
         "temperature": 0.5,
         "dropout": False,
         "feedback_gradient": True,
-        "gradient_limit": 3.0,
         "distinct_bigrams": 0.6,
         "least_length": 0.3,
     }
     shared = [f for f in fields(AgreementSettings) if f.name in AgreementConfig.model_fields]
     assert {field.name for field in shared} == keys.keys()
     assert all(field.default is MISSING for field in shared)
-    for chosen in (keys, {**keys, "gradient_limit": None}):
-        found, _ = agreeing(toy, **chosen)
-        assert {key: getattr(found.settings, key) for key in chosen} == chosen
+    found, _ = agreeing(toy, **keys)
+    assert {key: getattr(found.settings, key) for key in keys} == keys
+    for limit in (3.0, None):
+        assert agreeing(toy, gradient_limit=limit)[0].gradient_limit == limit
 
 
 def test_every_nth_update_counts_for_those_between(toy):
     found, _ = agreeing(toy, start=4, every=3, encoder_weight=0.1)
     weights = [found.weights(step) for step in range(1, 17)]
-    assert [step for step in range(1, 17) if found.is_on(step)] == [5, 8, 11, 14]
+    assert [step for step in range(1, 17) if found.weight(step)] == [5, 8, 11, 14]
     assert sum(pair[0] for pair in weights) == pytest.approx(12 * 0.3)
     assert sum(pair[1] for pair in weights) == pytest.approx(12 * 0.1)
 
@@ -113,7 +115,7 @@ def test_a_fraction_of_the_rows_counts_for_all(toy):
     whole, (position, batch) = agreeing(toy)
     part, _ = agreeing(toy, fraction=0.4)
     drawn = whole.draw(batch, position)
-    all_rows, some_rows = whole.inputs(batch, drawn), part.inputs(batch, drawn)
+    all_rows, some_rows = whole.tagged(batch, drawn), part.tagged(batch, drawn)
     count = math.ceil(0.4 * batch.rows)
     assert some_rows.pairs == count < all_rows.pairs
     assert some_rows.weight_B.sum() == pytest.approx(batch.rows)

@@ -34,28 +34,39 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What an LSTM starts from, and the length of every row; empty names are zeros and all."""
+class Recurrence:
+    """An LSTM over `inputs` [S, B, I], its weights under `name`.
 
+    It starts from `h` and `c` and reads `lengths` of every row; empty names are zeros and all.
+    """
+
+    name: str
+    layer: LSTM
+    inputs: str
     h: str = ""
     c: str = ""
     lengths: str = ""
+    reverse: bool = False
+
+    @property
+    def optional(self) -> tuple[str, str, str]:
+        """The inputs that may be left out, in ONNX's order."""
+        return self.lengths, self.h, self.c
+
+    @property
+    def attributes(self) -> dict[str, int | str]:
+        """The attributes of ONNX's operators."""
+        return {
+            "hidden_size": self.layer.hidden_size,
+            "direction": "reverse" if self.reverse else "forward",
+        }
 
 
 class Layers(Protocol):
     """How weights are written and multiplied."""
 
-    def lstm(
-        self,
-        graph: Graph,
-        name: str,
-        layer: LSTM,
-        inputs: str,
-        start: Cell,
-        *,
-        reverse: bool = False,
-    ) -> tuple[str, str, str]:
-        """Outputs [S, 1, B, D], last h and last c [1, B, D] of inputs [S, B, I]."""
+    def lstm(self, graph: Graph, lstm: Recurrence) -> tuple[str, str, str]:
+        """Outputs [S, 1, B, D], last h and last c [1, B, D]."""
         ...
 
     def product(self, graph: Graph, name: str, inputs: str, weight_OI: Floats) -> str:
@@ -74,28 +85,18 @@ class Layers(Protocol):
 class Float32:
     """Weights as they were trained."""
 
-    def lstm(
-        self,
-        graph: Graph,
-        name: str,
-        layer: LSTM,
-        inputs: str,
-        start: Cell,
-        *,
-        reverse: bool = False,
-    ) -> tuple[str, str, str]:
+    def lstm(self, graph: Graph, lstm: Recurrence) -> tuple[str, str, str]:
         """ONNX's own LSTM."""
-        weights = _Gates.of(layer)
+        weights = _Gates.of(lstm.layer)
         y, h, c = graph.nodes(
             "LSTM",
             3,
-            inputs,
-            graph.weight(f"{name}.input", weights.input_GI[None]),
-            graph.weight(f"{name}.recurrent", weights.recurrent_GD[None]),
-            graph.weight(f"{name}.bias", weights.bias_G[None]),
-            *(start.lengths, start.h, start.c),
-            hidden_size=layer.hidden_size,
-            direction="reverse" if reverse else "forward",
+            lstm.inputs,
+            graph.weight(f"{lstm.name}.input", weights.input_GI[None]),
+            graph.weight(f"{lstm.name}.recurrent", weights.recurrent_GD[None]),
+            graph.weight(f"{lstm.name}.bias", weights.bias_G[None]),
+            *lstm.optional,
+            **lstm.attributes,
         )
         return y, h, c
 
@@ -116,35 +117,25 @@ class Float32:
 class Int8:
     """Weights in 8 bits: a quarter of the size, and several times the speed on a CPU."""
 
-    def lstm(
-        self,
-        graph: Graph,
-        name: str,
-        layer: LSTM,
-        inputs: str,
-        start: Cell,
-        *,
-        reverse: bool = False,
-    ) -> tuple[str, str, str]:
+    def lstm(self, graph: Graph, lstm: Recurrence) -> tuple[str, str, str]:
         """ONNX Runtime's LSTM of 8-bit products; cells and gates stay in 32 bits."""
-        weights = _Gates.of(layer)
+        weights = _Gates.of(lstm.layer)
         names, scales = [], []
         for part, weight_GI in (("input", weights.input_GI), ("recurrent", weights.recurrent_GD)):
             values_GI, scale_G = _rounded(weight_GI)
-            names.append(graph.weight(f"{name}.{part}", values_GI.T[None]))
-            scales.append(graph.weight(f"{name}.{part}.scale", scale_G[None]))
+            names.append(graph.weight(f"{lstm.name}.{part}", values_GI.T[None]))
+            scales.append(graph.weight(f"{lstm.name}.{part}.scale", scale_G[None]))
             zeros_G = np.zeros((1, len(scale_G)), dtype=np.int8)
-            scales.append(graph.weight(f"{name}.{part}.zero", zeros_G))
+            scales.append(graph.weight(f"{lstm.name}.{part}.zero", zeros_G))
         y, h, c = graph.contributed(
             "DynamicQuantizeLSTM",
             3,
-            inputs,
+            lstm.inputs,
             *names,
-            graph.weight(f"{name}.bias", weights.bias_G[None]),
-            *(start.lengths, start.h, start.c, ""),
+            graph.weight(f"{lstm.name}.bias", weights.bias_G[None]),
+            *(*lstm.optional, ""),
             *scales,
-            hidden_size=layer.hidden_size,
-            direction="reverse" if reverse else "forward",
+            **lstm.attributes,
         )
         return y, h, c
 

@@ -1,1 +1,1 @@
-"""Exported models: opened, checked and searched with NumPy and ONNX Runtime, without PyTorch."""
+"""Backends: what computes behind a `Translator`, PyTorch or the runtime of an exported format."""

@@ -1,24 +1,28 @@
-"""What an exported directory holds, and the proof that it still does.
+"""The manifest of an exported directory: what it holds, and the proof that it still does.
 
-export.json         this account: languages, model, precision, SHA-256 of every file
-encoder.onnx        reads sentences
-decoder.onnx        makes one step of a translation
+export.json         the manifest: format, languages, model, precision, SHA-256 of every file
 vocabulary.model    subwords and tags
 token_counts.npz    how often each language has each subword in training
+
+and the model itself, in the files of its format. Those of onnx:
+
+encoder.onnx        reads sentences
+decoder.onnx        makes one step of a translation
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from accord.data.store import sealed
 from accord.errors import AccordError
 from accord.files import atomic_write, reading_errors, sha256_of
 from accord.graph import Direction, TranslationGraph
 
-FORMAT = 1
 NAME = "export.json"
 AGAIN = "export the run again"
 
@@ -26,18 +30,23 @@ ExportPrecision = Literal["fp32", "int8"]
 Count = Annotated[int, Field(ge=0)]
 
 
+def _named(value: object) -> object:
+    """The name of a format; while there was one, manifests had the number 1 in its place."""
+    return "onnx" if type(value) is int and value == 1 else value
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class ModelFacts(_Part):
-    """The model that was exported."""
+    """The model that was exported; preset and input feeding are those of GNMT."""
 
-    preset: str
+    preset: str | None = None
     units: Count
     encoder_layers: Count
     decoder_layers: Count
-    input_feeding: bool
+    input_feeding: bool | None = None
     vocabulary: Count
     parameters: Count
 
@@ -86,7 +95,8 @@ class FileFacts(_Part):
 class Manifest(_Part):
     """The account of an exported directory."""
 
-    format: int = FORMAT
+    format: Annotated[str, BeforeValidator(_named)]
+    """What its files are, and so which backend translates with them."""
     accord: str
     precision: ExportPrecision
     languages: tuple[str, ...]
@@ -112,24 +122,11 @@ class Manifest(_Part):
     @staticmethod
     def read(directory: Path) -> "Manifest":
         """The account of a directory; one that is altered or makes no sense is refused."""
-        path = directory / NAME
-        with reading_errors(path):
-            text = path.read_bytes()
-        try:
-            entries = json.loads(text)
-            if not isinstance(entries, dict) or entries.get("format") != FORMAT:
-                raise AccordError(
-                    f"this was exported in another format than {FORMAT}",
-                    where=str(path),
-                    fix=f"{AGAIN} with this version of Accord",
-                )
+        path, entries = directory / NAME, _entries(directory)
+        with _parsing(path):
             if entries != sealed(entries):
                 raise AccordError("the manifest was altered", where=str(path), fix=AGAIN)
             return _checked({k: v for k, v in entries.items() if k != "seal"}, path)
-        except (ValueError, RecursionError) as error:
-            raise AccordError(
-                f"the manifest is damaged: {error}", where=str(path), fix=AGAIN
-            ) from None
 
     def file(self, directory: Path, name: str) -> Path:
         """The path of a file that holds what was written; an altered one is refused."""
@@ -145,6 +142,32 @@ class Manifest(_Part):
                 fix=AGAIN,
             )
         return path
+
+
+def format_name(directory: Path) -> str:
+    """The format of an exported directory, known or not; nothing else is looked at."""
+    found = _named(_entries(directory).get("format"))
+    return found if isinstance(found, str) else json.dumps(found)
+
+
+def _entries(directory: Path) -> dict[str, object]:
+    """The manifest as it was written, in whichever format."""
+    path = directory / NAME
+    with reading_errors(path):
+        text = path.read_bytes()
+    with _parsing(path):
+        entries = json.loads(text)
+        if not isinstance(entries, dict):
+            raise ValueError("it has no entries")
+        return entries
+
+
+@contextmanager
+def _parsing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, RecursionError) as error:
+        raise AccordError(f"the manifest is damaged: {error}", where=str(path), fix=AGAIN) from None
 
 
 def _checked(entries: dict[str, object], path: Path) -> Manifest:

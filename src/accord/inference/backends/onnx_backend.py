@@ -1,15 +1,15 @@
-"""An exported directory, loaded: what computes behind a `Translator` without PyTorch."""
+"""The ONNX backend: an exported model in ONNX Runtime, searched with NumPy, without PyTorch."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from accord.data.vocabulary import Vocabulary
 from accord.errors import AccordError
+from accord.inference.backends.base import Backend, LoadSettings
 from accord.inference.backends.manifest import AGAIN, NAME, Manifest
 from accord.inference.backends.onnx_beam_search import BeamSearch
 from accord.inference.backends.onnx_sessions import Sessions
@@ -39,12 +39,15 @@ class OnnxEngine:
         return max(1, min(rows, _HYPOTHESES // settings.beam))
 
 
-class ExportedModel:
-    """A model in ONNX Runtime, with its vocabulary and graph."""
+class OnnxBackend(Backend):
+    """A model in ONNX Runtime, with its vocabulary and graph.
 
-    def __init__(self, directory: Path, *, threads: int | None = None) -> None:
-        manifest = Manifest.read(directory)
-        self.manifest = manifest
+    No ensembles, and no likelihood of given translations: a step only tells about the likeliest
+    tokens.
+    """
+
+    def __init__(self, directory: Path, manifest: Manifest, settings: LoadSettings) -> None:
+        settings.check_exported(directory)
         self.graph = manifest.graph
         names = ("vocabulary.model", "token_counts.npz", "encoder.onnx", "decoder.onnx")
         words, counts, *graphs = (manifest.file(directory, name) for name in names)
@@ -59,36 +62,16 @@ class ExportedModel:
                 fix=AGAIN,
             )
         with _loading(words):
-            vocabulary = Vocabulary.load(words, manifest.languages)
+            self.vocabulary = Vocabulary.load(words, manifest.languages)
         with _loading(directory):
-            sessions = Sessions(*graphs, threads=threads)
-        self.decoder = Decoder(OnnxEngine(sessions), vocabulary, self._counts.__getitem__)
+            sessions = Sessions(*graphs, threads=settings.threads)
+        self.decoder = Decoder(OnnxEngine(sessions), self.vocabulary, self._counts.__getitem__)
 
-    def check_ensembles(self) -> NoReturn:
-        """Not to be had: a step only tells about the likeliest tokens."""
-        raise AccordError(
-            "an exported model cannot translate by an ensemble",
-            fix="use the run that it was exported from",
-        )
-
-    def translate_together(
-        self,
-        sources: Sequence[Sequence[str]],
-        to: str,
-        weights: Sequence[float],
-        settings: SearchSettings,
+    def translate(
+        self, texts: Sequence[str], to: str, settings: SearchSettings
     ) -> list[Translation]:
-        """Not to be had either."""
-        self.check_ensembles()
-
-    def cross_entropy(
-        self, sources: Sequence[str], references: Sequence[str], to: str
-    ) -> list[tuple[float, int]]:
-        """Not to be had: a step only tells about the likeliest tokens."""
-        raise AccordError(
-            "an exported model translates, but cannot say how likely a given translation is",
-            fix="use the run that it was exported from",
-        )
+        """Direct translations, by the beam search over the two graphs."""
+        return self.decoder.translate(texts, to, settings)
 
 
 @contextmanager

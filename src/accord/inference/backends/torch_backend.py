@@ -1,27 +1,30 @@
-"""A run directory loaded into PyTorch: what computes behind a `Translator`."""
+"""The PyTorch backend: the model of a run directory, with all that can be asked of it."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 
 from accord.data.vocabulary import EOS, Vocabulary
 from accord.errors import AccordError
 from accord.graph import TranslationGraph
+from accord.inference.backends.base import Backend, LoadSettings, ParallelTexts, Precision
 from accord.inference.beam_search import TorchEngine
 from accord.inference.ensemble_search import EnsembleDecoder
 from accord.inference.results import SearchSettings, Translation
 from accord.inference.scoring import cross_entropies
 from accord.inference.text import Decoder, TokenCounts, mended, source_rows
 from accord.models.base import Seq2Seq
-from accord.training.run import RunDirectory, find_checkpoint
-from accord.training.setup import build_model, use_threads
+from accord.models.build import build_model
+from accord.models.checkpoint import find_checkpoint
+from accord.ops.distributed import use_threads
+from accord.run_directory import RunDirectory
 
-Precision = Literal["auto", "fp32", "bf16"]
+_DEFAULT = LoadSettings()
 
 
-class TrainedModel:
+class TorchBackend(Backend):
     """A model on a device, in evaluation mode, with its vocabulary and graph.
 
     With `bf16` its products are computed in bfloat16: several times faster on a GPU, and scores
@@ -40,6 +43,7 @@ class TrainedModel:
     ) -> None:
         self.model = model.eval().to(device)
         self.graph = graph
+        self.vocabulary = vocabulary
         self.device = device
         self.bf16 = bf16
         engine = TorchEngine(self.model, device, bf16=bf16)
@@ -47,27 +51,19 @@ class TrainedModel:
         self._ensembles = EnsembleDecoder(self.decoder, engine)
 
     @staticmethod
-    def load(
-        run: Path,
-        *,
-        checkpoint: str = "best",
-        device: str | None = None,
-        threads: int | None = None,
-        precision: Precision = "auto",
-    ) -> "TrainedModel":
-        """The model of a run directory; the choices are those of `Translator`."""
+    def load(run: Path, settings: LoadSettings = _DEFAULT) -> "TorchBackend":
+        """The model of a run directory."""
         directory = RunDirectory(run)
         experiment, vocabulary = directory.experiment(), directory.vocabulary()
-        chosen = find_checkpoint(directory, checkpoint)
-        if precision not in get_args(Precision):
-            raise AccordError(
-                f"there is no precision {precision!r}", fix=f"use {', '.join(get_args(Precision))}"
-            )
-        place = pick_device(device)
-        use_threads(threads)
-        model = build_model(experiment, len(vocabulary))
+        chosen = find_checkpoint(directory.path, settings.checkpoint)
+        precision, known = settings.precision, get_args(Precision)
+        if precision not in known:
+            raise AccordError(f"there is no precision {precision!r}", fix=f"use {', '.join(known)}")
+        place = pick_device(settings.device)
+        use_threads(settings.threads)
+        model = build_model(experiment.model, len(vocabulary), experiment.training_seed)
         chosen.load_model(model)
-        return TrainedModel(
+        return TorchBackend(
             model,
             vocabulary,
             experiment.graph,
@@ -76,26 +72,27 @@ class TrainedModel:
             token_counts=directory.token_counts,
         )
 
+    def translate(
+        self, texts: Sequence[str], to: str, settings: SearchSettings
+    ) -> list[Translation]:
+        """Direct translations, by the recorded or the eager beam search."""
+        return self.decoder.translate(texts, to, settings)
+
     def check_ensembles(self) -> None:
         """They are to be had."""
 
     def translate_together(
-        self,
-        sources: Sequence[Sequence[str]],
-        to: str,
-        weights: Sequence[float],
-        settings: SearchSettings,
+        self, sources: ParallelTexts, to: str, weights: Sequence[float], settings: SearchSettings
     ) -> list[Translation]:
-        """One translation of all texts of a line; `sources[m][i]` is the m-th text of line i."""
+        """One translation of all texts of a line, by one search over all of them."""
         return self._ensembles.translate(sources, to, weights, settings)
 
     def cross_entropy(
         self, sources: Sequence[str], references: Sequence[str], to: str
     ) -> list[tuple[float, int]]:
-        """-log P of each reference in nats, and its number of tokens; both include its end."""
-        vocabulary = self.decoder.vocabulary
-        inputs = source_rows(vocabulary, [mended(text) for text in sources], to)
-        rows = vocabulary.encode([mended(text) for text in references])
+        """-log P of each reference in nats, and its number of tokens, by teacher forcing."""
+        inputs = source_rows(self.vocabulary, [mended(text) for text in sources], to)
+        rows = self.vocabulary.encode([mended(text) for text in references])
         outputs = [[*row, EOS] for row in rows]
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
             found = cross_entropies(self.model, inputs, outputs, device=self.device)

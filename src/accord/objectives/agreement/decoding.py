@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from accord.data.vocabulary import EOS, PAD
-from accord.models.base import Memory, Seq2Seq, compute_dtype
+from accord.models.base import Memory, Seq2Seq
 from accord.ops.linear_cross_entropy import product
-from accord.ops.softmax import choose, mixture_gradient
+from accord.ops.softmax import choose, compute_dtype, mixture_gradient
 
 Decoding = Literal["continuous", "straight-through", "hard", "sampled"]
 Choice = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
@@ -89,7 +89,7 @@ def _loop(
     dropout: bool,
     feedback_gradient: bool,
 ) -> Translations:
-    state = model.initial_state(memory)
+    state = model.initial_state(memory, steps=steps)
     input_BD = model.output_weight.new_zeros(memory.rows, model.output_weight.shape[1])
     going_B = limits_B > 0
     found: list[tuple[Tensor, ...]] = []

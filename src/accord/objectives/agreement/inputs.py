@@ -187,6 +187,11 @@ class AgreementInputs:
         )
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """All that a CUDA graph depends on."""
+        return tuple(self.sentences_RS.shape)
+
+    @property
     def pairs(self) -> int:
         """The number of pairs B, those of weight 0 included."""
         return len(self.weight_B)

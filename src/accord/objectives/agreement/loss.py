@@ -13,7 +13,7 @@ so shapes stay fixed, as CUDA graphs want.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -26,10 +26,8 @@ from accord.objectives.agreement.decoding import Decoding, Translations, generat
 from accord.objectives.agreement.inputs import AgreementInputs
 from accord.ops.softmax_cross_entropy import dense_cross_entropy
 
-# What is added up for the log, in the order of `AgreementTerms.sums_K`.
-SUMS = (
-    "loss",
-    "encoder_loss",
+# What is added up while translations are scored, in the order of `_Reading.counts_K`.
+_READ = (
     "cross_entropy",
     "entropy",
     "tokens",
@@ -38,11 +36,8 @@ SUMS = (
     "right_language",
     "degenerate",
     "translations",
-    "pairs",
-    "gradient_square",
-    "likelihood_gradient_square",
 )
-_READING = SUMS.index("pairs") - 2  # counted while translations are scored
+COUNTS = (*_READ, "pairs")
 
 # Healthy auxiliary translations nearly all end, are in the language asked for, do not repeat
 # themselves, and are about as long as the sentences they are of; what they teach weighs no more
@@ -78,8 +73,6 @@ class AgreementSettings:
     """Dropout while translating; there is none while scoring."""
     feedback_gradient: bool
     """Let gradients flow through the mixtures that were fed back, step before step."""
-    gradient_limit: float | None
-    """Longest gradient of agreement, in lengths of that of everything else."""
     distinct_bigrams: float
     """Least share of different neighbours in a translation."""
     least_length: float
@@ -122,13 +115,12 @@ class AgreementSettings:
 class AgreementTerms:
     """Sums over the pairs of a batch, not means: divide by all rows of the update.
 
-    `sums_K` holds the sums named in `SUMS`, without gradient; squares of gradients are not known
-    here and 0.
+    `counts` are what `COUNTS` names, without gradient.
     """
 
     loss: Tensor
     encoder_loss: Tensor
-    sums_K: Tensor
+    counts: Mapping[str, Tensor]
 
 
 def agreement(
@@ -137,7 +129,7 @@ def agreement(
     """The disagreement of both sides of every pair about its translation."""
     zero = model.output_weight.new_zeros((), requires_grad=True)
     if not inputs.pairs:  # one process's share of a small last batch may be empty
-        return AgreementTerms(zero, zero, zero.detach().new_zeros(len(SUMS)))
+        return AgreementTerms(zero, zero, dict.fromkeys(COUNTS, zero.detach()))
     first, second = _encode(model, inputs)
     encoder_loss = encoder_agreement(first, second, inputs) if settings.encodings else zero
     readings = []
@@ -145,10 +137,10 @@ def agreement(
         run = _one_sided if inputs.one_sided else _two_sided
         readings = run(model, first, second, inputs, settings)
     loss = sum((reading.loss for reading in readings), start=zero)
-    counts = sum((reading.counts_K for reading in readings), start=zero.new_zeros(_READING))
-    others = (loss, encoder_loss, inputs.weight_B.sum(), zero, zero)
-    before, between, *after = (value.detach().to(counts)[None] for value in others)
-    return AgreementTerms(loss, encoder_loss, torch.cat([before, between, counts, *after]).detach())
+    counts_K = sum((reading.counts_K for reading in readings), start=zero.new_zeros(len(_READ)))
+    counts = dict(zip(_READ, counts_K.detach().unbind(), strict=True))
+    counts["pairs"] = inputs.weight_B.sum().to(counts_K).detach()
+    return AgreementTerms(loss, encoder_loss, counts)
 
 
 def _encode(model: Seq2Seq, inputs: AgreementInputs) -> tuple[Memory, Memory]:
@@ -163,7 +155,7 @@ def _encode(model: Seq2Seq, inputs: AgreementInputs) -> tuple[Memory, Memory]:
 
 
 def encoder_agreement(first: Memory, second: Memory, inputs: AgreementInputs) -> Tensor:
-    """The sum of 1 - cosine of both sides' attention keys, max-pooled over real positions."""
+    """The sum of 1 - cosine of both sides' encodings, max-pooled over real positions."""
     first_BD, second_BD = (
         _stopped(_pooled(memory), live_B)
         for memory, live_B in zip((first, second), inputs.live_R.chunk(2), strict=True)
@@ -173,13 +165,13 @@ def encoder_agreement(first: Memory, second: Memory, inputs: AgreementInputs) ->
 
 
 def _pooled(memory: Memory) -> Tensor:
-    keys_BSD = memory.keys_BSD.to(torch.promote_types(memory.keys_BSD.dtype, torch.float32))
-    return keys_BSD.masked_fill(~memory.mask_BS.unsqueeze(2), float("-inf")).amax(dim=1)
+    encoding_BSD = memory.encoding
+    exact_BSD = encoding_BSD.to(torch.promote_types(encoding_BSD.dtype, torch.float32))
+    return exact_BSD.masked_fill(~memory.mask_BS.unsqueeze(2), float("-inf")).amax(dim=1)
 
 
-def dials(sums: Sequence[float], sentences: int) -> dict[str, float]:
+def dials(of: Mapping[str, float], sentences: float) -> dict[str, float | None]:
     """Readable numbers from sums over some updates and processes, and over their sentences."""
-    of = dict(zip(SUMS, sums, strict=True))
     tokens, pairs = max(of["tokens"], 1.0), max(of["pairs"], 1.0)
     return {
         "agreement_loss": of["loss"] / pairs,
@@ -191,7 +183,7 @@ def dials(sums: Sequence[float], sentences: int) -> dict[str, float]:
         "agreement_right_language": of["right_language"] / max(of["translations"], 1.0),
         "agreement_degenerate": of["degenerate"] / max(of["translations"], 1.0),
         "agreement_gradient_ratio": math.sqrt(
-            of["gradient_square"] / (of["likelihood_gradient_square"] or 1.0)
+            of["gradient_square"] / (of["rest_gradient_square"] or 1.0)
         ),
         "agreement_pairs": of["pairs"] / sentences,
     }

@@ -1,9 +1,14 @@
-"""Synthetic pairs beside the gold ones: when they are on, what they weigh, where they stand."""
+"""Distillation as an objective (Complete): synthetic pairs beside the gold ones.
+
+A teacher's translations complete gold pairs by a third language. Here is when such pairs are on,
+what they weigh, and where the run stands among them.
+"""
 
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +19,22 @@ from torch import Tensor
 
 from accord.config.checks import check
 from accord.config.objectives import CompleteConfig
-from accord.config.schema import Experiment
 from accord.data.batches import Batch, BatchStream, Position
 from accord.data.prefetch import Prefetcher
-from accord.data.store import Store
-from accord.models.gnmt import GNMT
+from accord.models.base import Seq2Seq
+from accord.models.checkpoint import Checkpoints, objective_states
 from accord.models.tensor_batch import TensorBatch
+from accord.objectives.base import (
+    Context,
+    Cut,
+    Objective,
+    Session,
+    Tally,
+    Terms,
+    Work,
+    is_due,
+    tensors_of,
+)
 from accord.objectives.distillation.background import Worker
 from accord.objectives.distillation.filters import KEPT, Filters, usual_lengths
 from accord.objectives.distillation.pool import Pool, PoolState, prune_rounds
@@ -27,12 +42,8 @@ from accord.objectives.distillation.rounds import Round, RoundMaker
 from accord.objectives.distillation.sampling import Picker, Triads
 from accord.objectives.distillation.soft_targets import LikelyTargets, Targets
 from accord.objectives.distillation.teacher_weights import Teaching
-from accord.ops.distributed import World
+from accord.objectives.likelihood import LikelihoodObjective, PairInputs
 from accord.ops.linear_cross_entropy import Likely
-from accord.progress import Progress
-from accord.training.gradients import MicroBatch, Synthetic
-from accord.training.optim import is_due
-from accord.training.run import RunDirectory
 
 # --- What is said of a round that comes into use.
 
@@ -61,99 +72,139 @@ def pool_sentence(line: dict[str, Any]) -> str:
     )
 
 
-Say = Callable[[int, dict[str, Any]], None]
+@dataclass(frozen=True)
+class _Made:
+    """A batch of synthetic pairs: this process's micro-batches of it."""
+
+    parts: list[PairInputs]
+    tokens: int
+    """Target tokens in this process."""
+    update_tokens: int
+    """Target tokens over all processes."""
 
 
-class Completing:
+Batches = Prefetcher[tuple[Position, _Made]]
+
+
+class DistillationObjective(Objective[PairInputs]):
     """Gives updates their synthetic batches, and keeps going the pool that these come from.
 
     Batches are as large as gold ones: half of one takes a recurrent model far more than half the
-    time, and on a GPU those of the same shape share a recording. `shapes` are rows and length of
-    gold micro-batches, shortest first. `state` is where an earlier process stood and is kept up to
-    date. `say` is told of every round that comes into use. `told` says whether to give up waiting
-    for one.
+    time, and on a GPU those of the same shape share a recording with the likelihood.
     """
 
+    name = "complete"
+    counts = ("nll",)
+
     def __init__(
-        self,
-        experiment: Experiment,
-        config: CompleteConfig,
-        store: Store,
-        world: World,
-        student: GNMT,
-        run: RunDirectory,
-        state: PoolState,
-        *,
-        bf16: bool,
-        shapes: Sequence[tuple[int, int]],
-        progress: Progress,
-        say: Say,
-        told: Callable[[], bool] = lambda: False,
+        self, config: CompleteConfig, context: Context, likelihood: LikelihoodObjective
     ) -> None:
         check(config)
+        experiment, store = context.experiment, context.store
         self.config = config
         self.store = store
-        self.world = world
-        self.run = run
-        self.state = state
-        self.waited = 0.0
+        self.world = context.world
+        self.run = context.run
+        self.pool_state = PoolState()
+        self._likelihood = likelihood
         self._seed = experiment.training_seed
-        self._progress = progress
-        self._say = say
-        self._told = told
-        self._shapes = shapes
-        self._longest = shapes[-1][1]
+        self._progress = context.progress
         self._batch_tokens = experiment.training.batch_tokens
         self._triads = Triads(experiment.graph, config.parts)
         self._picker = Picker(store.corpora, self._triads, pairs=config.pairs, seed=self._seed)
-        self._filters = Filters(
-            config.filters,
-            store.vocabulary,
-            store.languages,
-            usual_lengths(store.corpora),
-            self._longest,
-        )
-        self._worker: Worker[Round] = Worker(world.device)
-        self._teaching = Teaching(
-            experiment, config, store, world, student, run,
-            bf16=bf16, progress=progress, stopped=self._worker.stopped,
-        )  # fmt: skip
-        self._settings = self._fingerprint()
-        if state.settings != self._settings:
-            self._restart()
-        if not state.next_teacher:
-            _ = self._teaching.other  # says at once, not at the start, if there is none
+        self._worker: Worker[Round] = Worker(self.world.device)
+        self._teaching = Teaching(config, context, stopped=self._worker.stopped)
+        self._checkpoint: Path | None = None
         self._pool: Pool | None = None
-        self._batches: Prefetcher[tuple[Position, Synthetic]] | None = None
+        self._batches: Batches | None = None
 
-    def next(self, step: int) -> Synthetic | None:
+    @property
+    def scorer(self) -> LikelihoodObjective:
+        """Synthetic pairs are scored as gold ones are."""
+        return self._likelihood
+
+    def weight(self, step: int) -> float:
+        """0 before the start: nothing is computed then, and the run is Basic, bit for bit."""
+        return self.config.weight if step > self.config.start else 0.0
+
+    def inputs(self, step: int, position: Position, batch: Batch, cut: Cut) -> list[PairInputs]:
+        """Nothing of the gold batch: synthetic ones have a background thread of their own."""
+        return []
+
+    def work(self, step: int, batch: Batch, inputs: list[PairInputs]) -> Work[PairInputs]:
         """The synthetic batch of an update that has one; waits where its round is not ready.
 
-        None before the start: nothing is computed then, and the run is Basic, bit for bit. Where
-        waiting is given up, `Cancelled` is raised; a run can go on from the state as it is then.
+        Where waiting is given up, `Cancelled` is raised.
         """
-        if step <= self.config.start:
-            return None
         began = time.perf_counter()
         if self._pool is None:  # at once, even if this update has none: it follows a checkpoint
             self._pool = self._open(step)
-        due = is_due(step, start=self.config.start, every=self.config.every)
-        synthetic = self._draw(self._pool, step) if due else None
-        self.waited = time.perf_counter() - began
-        return synthetic
+        made = None
+        if is_due(step, start=self.config.start, every=self.config.every):
+            made = self._draw(self._pool, step)
+        waited = time.perf_counter() - began
+        if made is None:
+            return Work(waited=waited)
+        # A mean over their own tokens, so that they count the same however many there are. In the
+        # mean over updates the gradient is that of all of them having such a batch.
+        weight = self.config.weight * self.config.every
+        scale = weight * batch.update_target_tokens / made.update_tokens
+        return Work(made.parts, (scale,), made.tokens, waited)
 
-    def follow(self) -> None:
-        """An update has been made."""
+    def loss(self, model: Seq2Seq, inputs: PairInputs) -> Terms:
+        """That of the likelihood."""
+        return self._likelihood.loss(model, inputs)
+
+    def metrics(self, tally: Tally, sentences: float) -> dict[str, float | None]:
+        """Synthetic pairs, apart from all that is said about gold ones."""
+        if not tally.tokens:
+            return {}
+        return {
+            "complete_loss": tally.mean("loss"),
+            "complete_nll": tally.mean("nll"),
+            "complete_tokens": tally.tokens,
+            "complete_wait": tally.waited,
+        }
+
+    def begin(self, session: Session) -> None:
+        """Go on where the state says, or begin anew where rounds would be other ones."""
+        self._session = session
+        self._longest = session.cut.shapes[-1][1]
+        self._filters = Filters(
+            self.config.filters,
+            self.store.vocabulary,
+            self.store.languages,
+            usual_lengths(self.store.corpora),
+            self._longest,
+        )
+        self._settings = self._fingerprint()
+        if self.pool_state.settings != self._settings:
+            self._restart()
+        if not self.pool_state.next_teacher:
+            _ = self._teaching.other  # says at once, not at the start, if there is none
+
+    def updated(self) -> None:
+        """A teacher that follows the student does so now."""
         self._teaching.follow()
 
-    def saved(self) -> dict[str, Mapping[str, Tensor]]:
-        """What a checkpoint must hold beside the state."""
+    def state(self) -> dict[str, Any]:
+        """The place in the pool."""
+        return asdict(self.pool_state)
+
+    def tensors(self) -> dict[str, Mapping[str, Tensor]]:
+        """A running average of the student's weights, if one teaches."""
         return self._teaching.saved()
 
-    def prune(self) -> None:
+    def restore(self, state: Mapping[str, Any], checkpoint: Path) -> None:
+        """Go on at that place."""
+        self.pool_state = PoolState(**state)
+        self._checkpoint = checkpoint
+
+    def saved(self) -> None:
         """Delete rounds and versions of the teacher that no checkpoint needs."""
         rounds, teachers = set(), set()
-        for state in [self.state, *map(_state_of, self.run.checkpoints.paths())]:
+        paths = Checkpoints(self.run.checkpoints).paths()
+        for state in [self.pool_state, *map(_state_of, paths)]:
             rounds |= {state.round} if state.teacher else set()
             rounds |= {state.round + 1} if state.next_teacher else set()
             teachers |= {state.teacher, state.next_teacher}
@@ -182,14 +233,15 @@ class Completing:
 
     def _open(self, step: int) -> Pool:
         """Begin the pool, or go on where the state says."""
-        state, settings = self.state, self._settings
+        state, settings = self.pool_state, self._settings
         if self.world.is_first:
-            self.prune()  # what is not in the state was made after it, and will be made again
+            self.saved()  # what is not in the state was made after it, and will be made again
             # Left by a process that was killed while writing.
             for left in [*self._directory.glob(".round-*"), *self._versions.glob(".step-*")]:
                 left.unlink(missing_ok=True)
         if state.next_teacher:
-            self._teaching.restore(self.run.checkpoints.path(step - 1))
+            if self._checkpoint is not None:
+                self._teaching.restore(self._checkpoint)
         else:
             self._teaching.decide(step - 1, state)
         teacher = self._teaching.teacher(state.next_teacher)
@@ -203,7 +255,7 @@ class Completing:
         )
         pool = Pool(
             self._directory, self._picker, maker, self._worker, self.world, self._teaching.load,
-            self._told,
+            self._session.told,
         )  # fmt: skip
         if state.teacher and state.epoch < self.config.uses:
             pool.request(state.round, state.teacher, settings)
@@ -211,18 +263,18 @@ class Completing:
         pool.request(state.round + 1, state.next_teacher, settings)
         return pool
 
-    def _draw(self, pool: Pool, step: int) -> Synthetic:
+    def _draw(self, pool: Pool, step: int) -> _Made:
         """The next batch, of the next round where this one is used up."""
         item = next(self._batches, None) if self._batches is not None else None
         while item is None:
             item = next(self._take(pool, step))
         position, synthetic = item
-        self.state.epoch, self.state.batch = position.epoch, position.batch
+        self.pool_state.epoch, self.pool_state.batch = position.epoch, position.batch
         return synthetic
 
     def _restart(self) -> None:
         """Other settings than before make other rounds; the teacher goes on if it is to."""
-        state, asked = self.state, self._teaching.asked
+        state, asked = self.pool_state, self._teaching.asked
         if state.settings:
             self._progress.note("other synthetic pairs than before: continuing with the next round")
         state.settings = self._settings
@@ -230,21 +282,21 @@ class Completing:
         if state.asked != asked:
             state.asked, state.next_teacher = asked, ""
 
-    def _take(self, pool: Pool, step: int) -> "Batches":
+    def _take(self, pool: Pool, step: int) -> Batches:
         """Use the next round, and ask for the one after it."""
-        state = self.state
+        state = self.pool_state
         made = pool.take(state.round + 1)
         state.round, state.epoch, state.batch = state.round + 1, 0, 0
         state.teacher = state.next_teacher
         batches = self._use(made, Position())
         line = pool_line(made.facts, state.guard)
-        self._say(step, line)
+        self._session.log("pool", step, line)
         self._progress.note(f"step {step:,}: {pool_sentence(line)}")
         self._teaching.decide(step - 1, state)
         pool.request(state.round + 1, state.next_teacher, self._settings)
         return batches
 
-    def _use(self, made: Round, position: Position) -> "Batches":
+    def _use(self, made: Round, position: Position) -> Batches:
         if self._batches is not None:
             self._batches.close()
         pairs = made.pairs(self.store.corpora, self._triads)
@@ -269,28 +321,20 @@ class Completing:
 
     def _tensors(
         self, targets: Targets | None, item: tuple[Position, Batch]
-    ) -> tuple[Position, Synthetic]:
+    ) -> tuple[Position, _Made]:
         """Runs in the background: what the device will need of a batch."""
         position, batch = item
         width = max(batch.source_BS.shape[1], batch.target_BT.shape[1])
-        rows, length = next(shape for shape in self._shapes if shape[1] >= width)
+        rows, length = next(shape for shape in self._session.cut.shapes if shape[1] >= width)
         count = max(1, -(-batch.rows // rows))
         parts = [batch.part(k, count) for k in range(count)]
         ready = []
         for part in parts:
-            if self.world.device.type == "cuda":
-                pairs = TensorBatch.of_shape(part, rows, length)
-            else:
-                pairs = TensorBatch.from_numpy(part)
-            likely = _likely(targets.of(part), pairs) if targets is not None else None
-            ready.append(MicroBatch(pairs, likely=likely))
-        return position, Synthetic(
-            ready,
-            batch.target_tokens,
-            batch.update_target_tokens,
-            # In the mean over updates the gradient is that of all of them having such a batch.
-            self.config.weight * self.config.every,
-        )
+            shape = (rows, length) if self._session.cut.fixed else None
+            pairs = tensors_of(part, shape)
+            soft = _soft_targets(targets.of(part), pairs) if targets is not None else None
+            ready.append(PairInputs(pairs, soft))
+        return position, _Made(ready, batch.target_tokens, batch.update_target_tokens)
 
     def _fingerprint(self) -> str:
         """Of all that rounds and their batches follow from, beside the weights of the teacher."""
@@ -307,7 +351,7 @@ class Completing:
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
-def _likely(wanted: LikelyTargets, pairs: TensorBatch) -> Likely:
+def _soft_targets(wanted: LikelyTargets, pairs: TensorBatch) -> Likely:
     """For the same places as those of a batch, which may be filled up."""
     rows, length = pairs.target_BT.shape
     more = [(0, rows - len(wanted.token_BTK)), (0, length - wanted.token_BTK.shape[1]), (0, 0)]
@@ -315,9 +359,6 @@ def _likely(wanted: LikelyTargets, pairs: TensorBatch) -> Likely:
     share_BTK = torch.from_numpy(np.pad(wanted.share_BTK, more))
     found = Likely(token_BTK.flatten(0, 1), share_BTK.flatten(0, 1))
     return found.pinned() if pairs.target_BT.is_pinned() else found
-
-
-Batches = Prefetcher[tuple[Position, Synthetic]]
 
 
 def _first(stream: BatchStream, epochs: int) -> Iterator[tuple[Position, Batch]]:
@@ -331,6 +372,6 @@ def _state_of(checkpoint: Path) -> PoolState:
     """The part of a checkpoint that is about the pool; nothing where it cannot be read."""
     try:
         state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
-        return PoolState(**state.get("complete") or {})
+        return PoolState(**objective_states(state).get(DistillationObjective.name, {}))
     except (OSError, ValueError, TypeError, AttributeError):
         return PoolState()  # a damaged checkpoint is left aside by the next resume anyway

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from accord.errors import AccordError
+from accord.objectives.base import Cancelled
 from accord.objectives.distillation.background import Worker
 from accord.objectives.distillation.rounds import Round, RoundMaker, merged
 from accord.objectives.distillation.sampling import Picker
-from accord.objectives.distillation.teacher import Cancelled
 from accord.ops.distributed import World
 
 _LOOK_SECONDS = 0.5  # between two looks whether somebody said stop

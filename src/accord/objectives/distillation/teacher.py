@@ -15,14 +15,11 @@ from accord.inference.results import Found, SearchSettings
 from accord.inference.scoring import cross_entropies, likeliest
 from accord.inference.text import Decoder, TokenCounts, batches
 from accord.models.base import Seq2Seq
+from accord.objectives.base import Cancelled
 from accord.objectives.distillation.soft_targets import LikelyTokens
 
 _CPU = torch.device("cpu")
 Subwords = Sequence[int]
-
-
-class Cancelled(Exception):  # noqa: N818 (not an error: somebody said stop)
-    """The work was given up, since nobody wants its result any more."""
 
 
 @dataclass(frozen=True)

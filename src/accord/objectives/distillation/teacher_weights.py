@@ -23,14 +23,13 @@ from accord.files import atomic_write, expand
 from accord.graph import Direction
 from accord.inference.text import Decoder
 from accord.metrics.bleu import bleu, length_ratio
-from accord.models.gnmt import GNMT
+from accord.models.build import build_model
+from accord.models.checkpoint import find_checkpoint
+from accord.objectives.base import Context
 from accord.objectives.distillation.pool import PoolState
 from accord.objectives.distillation.sampling import Triads
 from accord.objectives.distillation.teacher import Teacher
-from accord.ops.distributed import World
-from accord.progress import Progress
-from accord.training.run import RunDirectory, find_checkpoint
-from accord.training.setup import build_model
+from accord.run_directory import RunDirectory
 
 # --- Weights of teachers on disk, the guard before they teach, and a running average to teach
 # with.
@@ -186,35 +185,25 @@ class Teaching:
     """Keeps the versions of the teacher, and decides on new ones. All processes must ask alike."""
 
     def __init__(
-        self,
-        experiment: Experiment,
-        config: CompleteConfig,
-        store: Store,
-        world: World,
-        student: GNMT,
-        run: RunDirectory,
-        *,
-        bf16: bool,
-        progress: Progress,
-        stopped: Callable[[], bool],
+        self, config: CompleteConfig, context: Context, *, stopped: Callable[[], bool]
     ) -> None:
-        self.experiment = experiment
         self.config = config
-        self.store = store
-        self.world = world
-        self.student = student
-        self.run = run
-        self.versions = TeacherVersions(run.path / "teacher")
+        self.experiment = context.experiment
+        self.store = context.store
+        self.world = context.world
+        self.student = context.model
+        self.run = context.run
+        self.versions = TeacherVersions(context.run.path / "teacher")
         self.average: RunningAverage | None = None
-        self._bf16 = bf16
-        self._progress = progress
+        self._bf16 = context.bf16
+        self._progress = context.progress
         self._stopped = stopped
         self._teacher: Teacher | None = None
         self._loaded = ""
         self._guard: Guard | None = None
         if config.teacher.kind != "frozen" and config.teacher.guard:
-            directions = taught_by(experiment, Triads(experiment.graph, config.parts))
-            self._guard = Guard(store.held_out, directions, config.teacher.tolerance)
+            directions = taught_by(self.experiment, Triads(self.experiment.graph, config.parts))
+            self._guard = Guard(self.store.held_out, directions, config.teacher.tolerance)
 
     @property
     def asked(self) -> str:
@@ -266,9 +255,8 @@ class Teaching:
         """The one that translates; its weights are another matter, see `load`."""
         if self._teacher is None:
             settings = self.versions.settings(name)
-            changed = self.experiment.model_copy(update={"model": settings})
             self._teacher = Teacher(
-                build_model(changed, len(self.store.vocabulary)),
+                build_model(settings, len(self.store.vocabulary), self.experiment.training_seed),
                 self.store.vocabulary,
                 self.world.device,
                 self.config.search,
@@ -307,11 +295,11 @@ class Teaching:
 
     def _of_other_run(self, other: RunDirectory) -> tuple[str, Mapping[str, Tensor], ModelSettings]:
         settings, asked = other.experiment(), self.config.teacher.checkpoint
-        found = find_checkpoint(other, asked)
+        found = find_checkpoint(other.path, asked)
         name = self.versions.name(found.step)
         if asked == "average":  # not to be taken for the checkpoint of its last step
             name = f"{name}-{asked}"
-        model = build_model(settings, len(self.store.vocabulary))
+        model = build_model(settings.model, len(self.store.vocabulary), settings.training_seed)
         found.load_model(model)
         return name, model.state_dict(), settings.model
 
@@ -356,5 +344,5 @@ def _opened(path: str, checkpoint: str, store: Store) -> RunDirectory:
             where=f"{_WHERE}.run, {other.path}",
             fix="name a run that was trained on the same prepared data",
         )
-    find_checkpoint(other, checkpoint)
+    find_checkpoint(other.path, checkpoint)
     return other

@@ -180,6 +180,13 @@ def _damaged(path: Path, what: str) -> AccordError:
     return AccordError(f"damaged checkpoint: {what}", where=str(path), fix=_OLDER)
 
 
+def objective_states(state: Mapping[str, Any]) -> dict[str, Any]:
+    """What each objective left in a checkpoint's state, by its name."""
+    # Before objectives had a place of their own, only the pool of `complete` was kept.
+    before = {"complete": state["complete"]} if state.get("complete") else {}
+    return {**before, **state.get("objectives", {})}
+
+
 @contextmanager
 def _published(path: Path) -> Iterator[Path]:
     """A folder under a temporary name that gets its own name when all of it is on disk."""
@@ -243,3 +250,30 @@ def average(checkpoints: Sequence[Path], target: Path) -> None:
         sums = {"model.safetensors": _write(folder / "model.safetensors", mean)}
         steps = [checkpoint.step for checkpoint in opened]
         _seal(folder, {"step": steps[-1], "average_of": steps, "files": sums})
+
+
+def find_checkpoint(run: Path, name: str) -> Checkpoint:
+    """The checkpoint that is called best, last, average, or by its step."""
+    checkpoints = Checkpoints(run / "checkpoints")
+    if name in ("best", "last"):
+        newest, _ = checkpoints.newest()
+        if newest is None:
+            raise AccordError(
+                "the run has no checkpoint yet",
+                where=str(run),
+                fix="run `accord train` until it has saved one",
+            )
+        best = newest.state.get("best_step")
+        if name == "last" or best is None or best == newest.step:
+            return newest
+        name = f"step-{best:08d}"
+    path = checkpoints.directory / name
+    if not path.is_dir():
+        average = f"make it with `accord average {run}`" if name == "average" else ""
+        known = ", ".join(path.name for path in checkpoints.paths()) or "none"
+        raise AccordError(
+            f"the run has no checkpoint '{name}'",
+            where=str(run),
+            fix=average or f"take best, last, average or one of those there are: {known}",
+        )
+    return open_checkpoint(path)

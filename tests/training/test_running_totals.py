@@ -2,17 +2,21 @@
 
 import json
 import math
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from accord.objectives.agreement.loss import SUMS
+from accord.objectives.base import Work
+from accord.objectives.likelihood import LikelihoodObjective
 from accord.ops.distributed import World
-from accord.training.logging import MetricsLog, Totals, Window, clock
+from accord.run_directory import MetricsLog
+from accord.training.running_totals import Totals, Window, clock
 from accord.training.update import Outcome
 
 ALONE = World(0, 1, torch.device("cpu"))
+BASIC = [LikelihoodObjective(0.1)]
 
 
 def batch(rows, source, target):
@@ -20,7 +24,11 @@ def batch(rows, source, target):
 
 
 def outcome(loss, nll, norm, applied=True):
-    return Outcome(torch.tensor([loss, nll, 0.0, 0.0, *[0.0] * len(SUMS)]), norm, applied)
+    return Outcome({"likelihood": torch.tensor([loss, nll])}, norm, applied)
+
+
+def add(window, batch, outcome):
+    window.add(batch, [Work(tokens=batch.target_tokens)], outcome)
 
 
 def test_lines_after_the_step_of_a_resume_are_dropped(tmp_path):
@@ -54,13 +62,13 @@ def test_numbers_that_are_not_finite_stay_json(tmp_path):
 
 
 def test_means_are_over_tokens_and_rates_over_seconds():
-    window = Window(ALONE, Totals())
-    window.add(batch(2, 10, 8), outcome(16.0, 24.0, 3.0))
-    window.took(0.5, 0.1)
-    window.add(batch(1, 4, 2), outcome(14.0, 16.0, 1.0))
-    window.took(1.5, 0.3)
+    window = Window(ALONE, Totals(), BASIC)
+    add(window, batch(2, 10, 8), outcome(16.0, 24.0, 3.0))
+    window.took(0.5, 0.1, [Work()])
+    add(window, batch(1, 4, 2), outcome(14.0, 16.0, 1.0))
+    window.took(1.5, 0.3, [Work()])
     window.fold()
-    found = window.totals.summary()
+    found = window.totals.summary(BASIC)
     assert found["loss"] == 30 / 10
     assert found["nll"] == 40 / 10
     assert found["perplexity"] == pytest.approx(math.exp(4))
@@ -71,28 +79,28 @@ def test_means_are_over_tokens_and_rates_over_seconds():
 
 
 def test_a_step_that_was_left_out_counts_as_work_but_not_as_loss():
-    window = Window(ALONE, Totals())
-    window.add(batch(1, 4, 2), outcome(6.0, 8.0, 1.0))
-    window.add(batch(9, 40, 30), outcome(math.nan, math.inf, math.nan, applied=False))
-    window.took(1.0, 0.0)
+    window = Window(ALONE, Totals(), BASIC)
+    add(window, batch(1, 4, 2), outcome(6.0, 8.0, 1.0))
+    add(window, batch(9, 40, 30), outcome(math.nan, math.inf, math.nan, applied=False))
+    window.took(1.0, 0.0, [Work()])
     window.fold()
-    found = window.totals.summary()
+    found = window.totals.summary(BASIC)
     assert (found["loss"], found["nll"], found["gradient_norm"]) == (3.0, 4.0, 1.0)
     assert found["target_tokens"] == 32
     assert window.totals.steps == 2
 
 
 def test_totals_that_go_through_a_checkpoint_are_the_same():
-    straight, stopped = Window(ALONE, Totals()), Window(ALONE, Totals())
+    straight, stopped = Window(ALONE, Totals(), BASIC), Window(ALONE, Totals(), BASIC)
     torch.manual_seed(1)
     for step in range(50):
         values = (torch.rand(2) * 1000).tolist()
         for window in (straight, stopped):
-            window.add(batch(step, 3 * step, 2 * step), outcome(*values, values[0] / 7))
+            add(window, batch(step, 3 * step, 2 * step), outcome(*values, values[0] / 7))
         if step % 7 == 3:
             stopped.fold()
-            state = json.loads(json.dumps(vars(stopped.totals)))
-            stopped = Window(ALONE, Totals(**state))
+            state = json.loads(json.dumps(asdict(stopped.totals)))
+            stopped = Window(ALONE, Totals.of(state), BASIC)
     straight.fold()
     stopped.fold()
     assert straight.totals == stopped.totals
@@ -100,13 +108,15 @@ def test_totals_that_go_through_a_checkpoint_are_the_same():
     assert straight.totals == Totals()
 
 
-def test_totals_of_a_version_that_counted_less_can_go_on():
-    before = vars(Totals()) | {"loss": 3.0, "agreement": [1.0] * (len(SUMS) - 1)}
-    window = Window(ALONE, Totals(**before))
-    window.add(batch(1, 4, 2), outcome(14.0, 16.0, 1.0))
+def test_totals_of_a_version_that_counted_otherwise_can_go_on():
+    """As they were before sums had names: the line that has begun lacks what came before."""
+    before = {"steps": 3, "applied": 3, "rows": 5.0, "seconds": 2.0, "norm": 1.5, "loss": 3.0}
+    before |= {"scored": 7.0, "agreement": [1.0] * 13, "complete_wait": 0.5}
+    window = Window(ALONE, Totals.of(before), BASIC)
+    add(window, batch(1, 4, 2), outcome(14.0, 16.0, 1.0))
     window.fold()
-    assert window.totals.loss == 17.0
-    assert window.totals.agreement == [0.0] * len(SUMS)
+    assert (window.totals.steps, window.totals.rows, window.totals.norm) == (4, 6.0, 2.5)
+    assert window.totals.summary(BASIC)["loss"] == 7.0
 
 
 def test_time_as_people_write_it():

@@ -1,11 +1,11 @@
-"""The half of the recurrent model that reads sentences, as a graph."""
+"""GNMT as ONNX graphs: the encoder, and one step of the decoder."""
 
 from typing import cast
 
 from torch import nn
 
 from accord.data.vocabulary import EOS
-from accord.export.onnx.layers import Cell, Layers, Table, floats, vectors
+from accord.export.onnx.layers import Layers, Recurrence, Table, floats, vectors
 from accord.export.onnx.nodes import FLOAT, INT64, Graph, Shape
 from accord.models.gnmt import GNMT
 from accord.models.lstm import LSTM, StackedEncoder, TwinEncoder
@@ -66,9 +66,8 @@ class _Encoder:
         self, name: str, layer: LSTM, inputs: str, reverse: bool = False
     ) -> tuple[str, _EncoderState]:
         # The operator itself stops, or backwards begins, at the end of each row.
-        y_S1BD, h_1BD, c_1BD = self.layers.lstm(
-            self.graph, name, layer, inputs, Cell(lengths="lengths"), reverse=reverse
-        )
+        lstm = Recurrence(name, layer, inputs, lengths="lengths", reverse=reverse)
+        y_S1BD, h_1BD, c_1BD = self.layers.lstm(self.graph, lstm)
         return self.graph.node("Squeeze", y_S1BD, self.graph.constant([1])), (h_1BD, c_1BD)
 
     def give_attention(self, memory_BSE: str) -> None:
@@ -166,7 +165,8 @@ class _Decoder:
         graph, first = self.graph, self.graph.constant([0])
         h, c = (graph.node("Unsqueeze", self._former(f"{x}{number}"), first) for x in "hc")
         input_1RE = graph.node("Unsqueeze", input_RE, first)
-        _, *state = self.layers.lstm(graph, f"layer.{number}", layer, input_1RE, Cell(h, c))
+        lstm = Recurrence(f"layer.{number}", layer, input_1RE, h, c)
+        _, *state = self.layers.lstm(graph, lstm)
         h, c = (graph.node("Squeeze", value, first) for value in state)
         self._give_state(f"h{number}", h)
         self._give_state(f"c{number}", c)

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from accord.errors import AccordError
-from accord.training.checkpoint import Checkpoints, average, open_checkpoint
+from accord.models.checkpoint import Checkpoints, average, open_checkpoint
 from accord.training.optim import build_optimizer
 from accord.training.trainer import train
 from toy_training import (
@@ -92,7 +92,7 @@ def test_saving_over_a_damaged_checkpoint_replaces_it(tmp_path, model):
 
 
 def test_a_checkpoint_of_another_format_is_not_called_damaged(tmp_path, model, monkeypatch):
-    monkeypatch.setattr("accord.training.checkpoint.FORMAT", 99)
+    monkeypatch.setattr("accord.models.checkpoint.FORMAT", 99)
     path = Checkpoints(tmp_path).save(5, model, trained(model, "adam", 1), {})
     monkeypatch.undo()
     with pytest.raises(AccordError, match="of format 99"):

@@ -1,0 +1,108 @@
+"""Exporting a run directory: load, write aside, compare, publish."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import accord
+from accord.data.store import read_manifest
+from accord.export.base import ExportedFiles, ExportSource
+from accord.export.directory import check_place, clear_leftovers, published
+from accord.export.exporters import exporter_for
+from accord.files import sha256_of
+from accord.inference.backends.base import LoadSettings
+from accord.inference.backends.loading import load_backend
+from accord.inference.backends.manifest import (
+    Check,
+    ExportPrecision,
+    FileFacts,
+    Manifest,
+    Origin,
+)
+from accord.inference.backends.torch_backend import TorchBackend
+from accord.inference.translator import Translator
+from accord.models.checkpoint import Checkpoint, find_checkpoint
+from accord.progress import Progress, Silent
+from accord.run_directory import RunDirectory
+
+
+@dataclass(frozen=True)
+class Exported:
+    """Where the export is, its size, and how it compares; None where nothing was compared."""
+
+    directory: Path
+    bytes: int
+    check: Check | None
+
+
+def export_run(
+    run: Path,
+    output: Path | None = None,
+    *,
+    to: str = "onnx",
+    checkpoint: str = "best",
+    precision: ExportPrecision = "fp32",
+    compare: int = 200,
+    force: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Exported:
+    """Write a run's model as a directory in the format `to`, by default inside the run.
+
+    Before it gets its name, about `compare` test sentences are translated with both models; 0
+    leaves that out. An export that is there already is only replaced with `force`.
+    """
+    progress = progress or Silent()
+    exporter = exporter_for(to)
+    exporter.check_request(precision)
+    opened = RunDirectory(run)
+    exporter.check_run(run, opened.experiment())
+    output = output or run / (to if precision == "fp32" else f"{to}-{precision}")
+    clear_leftovers(output)
+    check_place(output, force)
+    chosen = find_checkpoint(opened.path, checkpoint)
+    progress.start(f"exporting {chosen.path.name}")
+    settings = LoadSettings(chosen.path.name, device="cpu", threads=threads, precision="fp32")
+    trained = TorchBackend.load(run, settings)
+    with published(output, force) as directory:
+        source = ExportSource(opened, trained, precision)
+        manifest = _manifest(to, source, chosen, exporter.write(source, directory), directory)
+        manifest.write(directory)
+        found = None
+        if compare:
+            exported = Translator.of(load_backend(directory, LoadSettings(threads=threads)))
+            original = Translator.of(trained)
+            found = exporter.compare(original, exported, opened.held_out, compare, progress)
+            exported.close()
+            manifest.model_copy(update={"check": found}).write(directory)
+        size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+    return Exported(output, size, found)
+
+
+def _manifest(
+    to: str,
+    source: ExportSource,
+    checkpoint: Checkpoint,
+    written: ExportedFiles,
+    directory: Path,
+) -> Manifest:
+    experiment, graph = source.run.experiment(), source.trained.graph
+    return Manifest(
+        format=to,
+        accord=accord.__version__,
+        precision=source.precision,
+        languages=graph.languages,
+        supervised=tuple(map(str, graph.supervised_directions)),
+        model=written.model,
+        origin=Origin(
+            experiment=experiment.name,
+            run=source.run.path.resolve().name,
+            checkpoint=checkpoint.path.name,
+            step=checkpoint.step,
+            fingerprint=read_manifest(source.run.path)["fingerprint"],
+        ),
+        files={name: _facts(directory / name) for name in written.names},
+    )
+
+
+def _facts(file: Path) -> FileFacts:
+    return FileFacts(bytes=file.stat().st_size, sha256=sha256_of(file))

@@ -1,0 +1,17 @@
+"""The formats that a run can be exported to. `accord export --help` reads them: no PyTorch here."""
+
+from accord.errors import AccordError
+from accord.export.base import Exporter
+from accord.export.onnx.exporter import OnnxExporter
+
+# Each has a backend of the same name in `inference.backends.loading`.
+EXPORTERS: dict[str, Exporter] = {"onnx": OnnxExporter()}
+
+
+def exporter_for(name: str) -> Exporter:
+    """The exporter of a format."""
+    if name not in EXPORTERS:
+        raise AccordError(
+            f"there is no export to {name!r}", where="--to", fix=f"use {', '.join(EXPORTERS)}"
+        )
+    return EXPORTERS[name]

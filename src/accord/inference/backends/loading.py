@@ -1,0 +1,32 @@
+"""Loading a model: the backend is that of the manifest's format, or PyTorch's where it is a run."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from accord.errors import AccordError
+from accord.inference.backends.base import Backend, LoadSettings
+from accord.inference.backends.manifest import NAME, Manifest, format_name, is_exported
+from accord.inference.backends.onnx_backend import OnnxBackend
+
+# What translates from each format that `accord export` writes.
+BACKENDS: dict[str, Callable[[Path, Manifest, LoadSettings], Backend]] = {"onnx": OnnxBackend}
+
+_DEFAULT = LoadSettings()
+
+
+def load_backend(path: Path, settings: LoadSettings = _DEFAULT) -> Backend:
+    """The model in a run directory, or in what `accord export` made of one."""
+    if not is_exported(path):
+        # Seconds of PyTorch, which only a run needs.
+        from accord.inference.backends.torch_backend import TorchBackend
+
+        return TorchBackend.load(path, settings)
+    found = format_name(path)  # before the rest: another format may say other things
+    if found not in BACKENDS:
+        raise AccordError(
+            f"this was exported in another format: {found}",
+            where=f"{path / NAME}, key format",
+            fix=f"this version knows {', '.join(BACKENDS)}; export the run again, or use the "
+            "version of Accord that wrote it",
+        )
+    return BACKENDS[found](path, Manifest.read(path), settings)

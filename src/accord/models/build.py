@@ -1,0 +1,33 @@
+"""The models there are, by the name that `model.kind` gives them, and how each is built.
+
+To add one: write it against `accord.models.base` and name it here.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+from accord.config.schema import ModelSettings
+from accord.models.base import Seq2Seq
+from accord.models.gnmt import GNMT
+
+
+def _gnmt(settings: ModelSettings, vocabulary_size: int) -> Seq2Seq:
+    return GNMT(
+        vocabulary_size,
+        settings.units,
+        settings.preset,
+        settings.encoder_layers,
+        settings.decoder_layers,
+        settings.dropout,
+        settings.input_feeding,
+    )
+
+
+MODELS: dict[str, Callable[[ModelSettings, int], Seq2Seq]] = {"gnmt": _gnmt}
+
+
+def build_model(settings: ModelSettings, vocabulary_size: int, seed: int) -> Seq2Seq:
+    """The model of an experiment, with weights drawn from a seed."""
+    torch.manual_seed(seed)
+    return MODELS[settings.kind](settings, vocabulary_size)

@@ -1,0 +1,26 @@
+"""Building the objectives of an experiment: the one list that names them."""
+
+from typing import Any
+
+from accord.objectives.agreement.objective import AgreementObjective
+from accord.objectives.base import Context, Objective
+from accord.objectives.consistency import ConsistencyObjective
+from accord.objectives.distillation.objective import DistillationObjective
+from accord.objectives.likelihood import LikelihoodObjective
+
+
+def build_objectives(context: Context) -> list[Objective[Any]]:
+    """What an experiment optimises, in the order in which an update computes it.
+
+    An objective whose weight is 0 is not even there: the run is Basic, bit for bit.
+    """
+    asked = context.experiment.objective
+    likelihood = LikelihoodObjective(context.experiment.training.label_smoothing)
+    found: list[Objective[Any]] = [likelihood]
+    if asked.consistency and asked.consistency.weight:
+        found = [ConsistencyObjective(asked.consistency, likelihood)]
+    if asked.agreement and (asked.agreement.weight or asked.agreement.encoder_weight):
+        found.append(AgreementObjective.of(asked.agreement, context))
+    if asked.complete and asked.complete.weight:
+        found.append(DistillationObjective(asked.complete, context, likelihood))
+    return found

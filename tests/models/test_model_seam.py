@@ -1,0 +1,140 @@
+"""What the rest may rely on in any model: shown by one that keeps h and c, and one with caches."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from accord.models.base import Seq2Seq, tensors_of
+from accord.models.build import MODELS
+from accord.models.gnmt import GNMT
+from cached_model import cached
+
+V, D = 14, 8
+SOURCE = torch.tensor([[2, 7, 9, 5, 1], [3, 6, 1, 0, 0], [2, 1, 0, 0, 0]])
+LENGTHS = torch.tensor([5, 3, 2])
+TARGET = torch.tensor([[7, 8, 9, 5, 1], [6, 4, 1, 0, 0], [9, 9, 9, 9, 1]])
+
+
+def make(name: str) -> Seq2Seq:
+    torch.manual_seed(1)
+    if name == "gnmt":
+        return GNMT(V, D).double().eval()
+    return cached(1, V, D, copying=name == "copied")
+
+
+every_model = pytest.mark.parametrize("name", ["gnmt", "cached", "copied"])
+
+
+def stepwise(model: Seq2Seq, memory, inputs_BTD: Tensor) -> tuple[Tensor, object]:
+    state = model.initial_state(memory, steps=inputs_BTD.shape[1])
+    hiddens = []
+    for step, input_BD in enumerate(inputs_BTD.unbind(1)):
+        assert state.position.item() == step
+        hidden, state = model.step(memory, state, input_BD)
+        hiddens.append(hidden)
+    return torch.stack(hiddens, dim=1), state
+
+
+@every_model
+@pytest.mark.parametrize("gradients", [False, True])
+def test_steps_are_the_teacher_forced_pass(name, gradients):
+    model = make(name)
+    found = []
+    for run in (lambda *args: stepwise(model, *args)[0], model.decode):
+        model.zero_grad()
+        with torch.set_grad_enabled(gradients):
+            memory = model.encode(SOURCE, LENGTHS)
+            hidden = run(memory, model.shifted_embeddings(TARGET))
+        if gradients:
+            hidden.square().sum().backward()
+        found.append([hidden.detach(), *(p.grad for p in model.parameters())])
+    for one, other in zip(*found, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other)
+
+
+@every_model
+def test_padding_changes_nothing(name):
+    model = make(name)
+    with torch.no_grad():
+        whole = model.decode(model.encode(SOURCE, LENGTHS), model.shifted_embeddings(TARGET))
+        memory = model.encode(SOURCE[1:2, :3], LENGTHS[1:2])
+        alone = model.decode(memory, model.shifted_embeddings(TARGET[1:2]))
+    torch.testing.assert_close(alone, whole[1:2])
+
+
+@every_model
+@torch.no_grad()
+def test_a_memory_serves_all_hypotheses_of_its_sentence(name):
+    model, beam = make(name), 3
+    memory = model.encode(SOURCE, LENGTHS)
+    tokens_TR = torch.randint(4, V, (4, 9))
+    state, alone = model.initial_state(memory, beam=beam, steps=4), [None] * 9
+    assert state.rows == 9
+    for tokens_R in tokens_TR:
+        hidden_RD, state = model.step(memory, state, model.embed_target(tokens_R))
+        for row, token in enumerate(tokens_R):
+            own = memory.select(torch.tensor([row // beam]))
+            before = alone[row] or model.initial_state(own, steps=4)
+            hidden, alone[row] = model.step(own, before, model.embed_target(token[None]))
+            torch.testing.assert_close(hidden[0], hidden_RD[row])
+            torch.testing.assert_close(alone[row].attention_BS[0], state.attention_BS[row])
+
+
+@every_model
+@pytest.mark.parametrize("way", ["select", "reorder"])
+@torch.no_grad()
+def test_hypotheses_change_their_places(name, way):
+    """Three steps, of which each goes on from other hypotheses than the one before."""
+    model, beam = make(name), 2
+    memory = model.encode(SOURCE, LENGTHS)
+    state, texts = model.initial_state(memory, beam=beam, steps=4), [[0]] * 6
+    for chosen in ([1, 1, 2, 3, 5, 4], [0, 1, 3, 2, 4, 4], [1, 0, 2, 2, 5, 4], [0, 1, 2, 3, 4, 5]):
+        read = torch.tensor([text[-1] for text in texts])
+        hidden_RD, state = model.step(memory, state, model.embed_target(read))
+        for row, text in enumerate(texts):
+            own = memory.select(torch.tensor([row // beam]))
+            whole = model.decode(own, model.embed_target(torch.tensor([text])))
+            torch.testing.assert_close(whole[0, -1], hidden_RD[row])
+        state = getattr(state, way)(torch.tensor(chosen))
+        texts = [[*texts[row], 4 + place] for place, row in enumerate(chosen)]
+        assert state.rows == 6
+        assert state.position.item() == len(texts[0]) - 1
+
+
+@every_model
+@torch.no_grad()
+def test_selected_sentences_go_on_by_themselves(name):
+    model, beam = make(name), 2
+    memory = model.encode(SOURCE, LENGTHS)
+    state = model.initial_state(memory, beam=beam, steps=3)
+    token_RD = model.embed_target(torch.arange(4, 10))
+    _, state = model.step(memory, state, token_RD)
+    state = state.reorder(torch.tensor([1, 0, 3, 3, 4, 5]))
+    rows = torch.tensor([4, 5, 0, 1])
+    kept, fewer = memory.select(torch.tensor([2, 0])), state.select(rows)
+    mine = {tensor.untyped_storage().data_ptr() for tensor in tensors_of(fewer)}
+    theirs = {tensor.untyped_storage().data_ptr() for tensor in tensors_of(state)}
+    assert mine & theirs <= {state.position.untyped_storage().data_ptr()}
+    some, _ = model.step(kept, fewer, token_RD[rows])
+    all_RD, _ = model.step(memory, state, token_RD)
+    torch.testing.assert_close(some, all_RD[rows])
+
+
+@every_model
+def test_memories_join_and_are_compared(name):
+    model = make(name)
+    memory = model.encode(SOURCE, LENGTHS)
+    halves = memory.map(lambda x: x[:1]), memory.map(lambda x: x[1:])
+    assert all(map(torch.equal, tensors_of(memory), tensors_of(halves[0].join(halves[1]))))
+    assert memory.encoding.shape[:2] == SOURCE.shape
+
+
+def test_every_kind_of_the_schema_can_be_built():
+    from typing import get_args
+
+    from accord.config.schema import ModelSettings
+
+    kinds = get_args(ModelSettings.model_fields["kind"].annotation)
+    assert set(kinds) == set(MODELS)

@@ -1,0 +1,137 @@
+"""A model with caches in the place of the usual one: training, validation, objectives, resuming."""
+
+import json
+
+import pytest
+import torch
+
+from accord.config.load import load
+from accord.inference.results import SearchSettings
+from accord.inference.translator import Translator
+from accord.models.build import MODELS, build_model
+from accord.training.trainer import train
+from cached_model import CachedModel
+from toy_training import HARD, checkpoint, experiment, metrics, prepared, stop_at, story, weights
+
+BASE, STEPS = 40, 50
+COMPLETE = {
+    "start": BASE,
+    "every": 1,
+    "pairs": 12,
+    "uses": 1,
+    "filters": {"length_ratio": [0.0, 4.0], "distinct_bigrams": 0.0},
+}
+BLEU = {"every": 9, "sentences": 4, "metric": "bleu"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cached():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(
+            MODELS,
+            "gnmt",
+            lambda settings, size: CachedModel(size, settings.units, dropout=settings.dropout),
+        )
+        yield
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return prepared(tmp_path_factory.getbasetemp(), units=16)
+
+
+@pytest.fixture(scope="module")
+def straight(toy, tmp_path_factory):
+    """A run that nothing happened to."""
+    run = tmp_path_factory.mktemp("straight")
+    train(experiment(toy, run, training__steps=BASE, training__validation=BLEU))
+    return run
+
+
+def test_it_is_what_is_built(toy):
+    assert isinstance(build_model(load(toy).model, 320, seed=1), CachedModel)
+
+
+def test_it_learns_and_is_validated(straight):
+    lines = metrics(straight, "train")
+    assert lines[-1]["nll"] < 0.8 * lines[0]["nll"]
+    validations = metrics(straight, "validation")
+    assert [line["step"] for line in validations] == [9, 18, 27, 36, 40]
+    assert all("bleu" in json.dumps(line) for line in validations)
+
+
+@pytest.mark.parametrize("step", [11, 18])
+def test_it_resumes_exactly(toy, straight, tmp_path, monkeypatch, step):
+    settings = experiment(toy, tmp_path, training__steps=BASE, training__validation=BLEU)
+    with monkeypatch.context() as patch:
+        stop_at(patch, step)
+        assert train(settings).step == step
+    assert train(settings).finished
+    assert story(tmp_path, BASE) == story(straight, BASE)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"search": {"beam": 3, "nbest": 2}, "select": "agreement"},
+        {"teacher": {"vote": 0.5, "tokens": 3}},
+    ],
+    ids=["greedy", "beam", "ensemble"],
+)
+def test_it_teaches_itself(toy, straight, tmp_path, keys):
+    def branch(run, steps):
+        return experiment(
+            toy,
+            run,
+            training__steps=steps,
+            training__init_from=str(straight),
+            objective__complete={**COMPLETE, **keys},
+        )
+
+    train(branch(tmp_path / "one", STEPS))
+    for steps in (BASE + 4, STEPS):
+        train(branch(tmp_path / "two", steps), accept_changes=True)
+    one, two = weights(tmp_path / "one", STEPS), weights(tmp_path / "two", STEPS)
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert metrics(tmp_path / "one", "train")[-1]["complete_tokens"] > 0
+    assert metrics(tmp_path / "one", "pool")[0]["kept"] > 0
+
+
+@pytest.mark.parametrize("decoding", ["continuous", "straight-through", "hard", "sampled"])
+def test_it_agrees(toy, straight, tmp_path, decoding):
+    agreement = {"start": BASE, "decoding": decoding, "max_length": 6, "encoder_weight": 0.1}
+    branch = {"training__steps": STEPS, "training__init_from": str(straight)}
+    train(experiment(toy, tmp_path, objective__agreement={**HARD, **agreement}, **branch))
+    last = metrics(tmp_path, "train")[-1]
+    assert last["agreement_loss"] > 0
+    assert last["agreement_encoder_loss"] > 0
+    assert last["agreement_gradient_ratio"] > 0
+
+
+def test_it_is_loaded_and_translates(straight):
+    translator = Translator(straight, device="cpu", checkpoint=checkpoint(straight, BASE).name)
+    texts = ["one two", "three", "seven eight nine zero"]
+    for beam in (1, 4):
+        found = translator.translate(texts, to="de", settings=SearchSettings(beam=beam))
+        assert [item.source for item in found] == texts
+    [both] = translator.translate_together([["one two"], ["un deux"]], to="de")
+    assert both.ensemble
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_it_trains_and_teaches_on_a_gpu(toy, tmp_path):
+    train(
+        experiment(
+            toy,
+            tmp_path,
+            training__steps=STEPS,
+            training__validation=BLEU,
+            objective__complete={**COMPLETE, "search": {"beam": 3}},
+            objective__agreement={**HARD, "start": BASE, "max_length": 6},
+        )
+    )
+    last = metrics(tmp_path, "train")[-1]
+    assert last["complete_tokens"] > 0
+    assert last["agreement_loss"] > 0
