@@ -102,7 +102,7 @@ def unpacked(archive, to):
 
 def rows(tmp_path):
     text = (tmp_path / "out/table.md").read_text("utf-8")
-    return {line.split(" | ")[0].strip("| "): line for line in text.splitlines()[6:] if line}
+    return {line.split(" | ")[0].strip("| "): line for line in text.splitlines()[8:] if line}
 
 
 def test_branches_continue_the_basic_run_of_their_seed(made):
@@ -162,7 +162,7 @@ def test_gains_are_tested_and_stand_in_a_table_an_evaluation(made, tmp_path):
         test = tmp_path / f"out/agree-hard-1/evaluation/test-beam{beam}/against-basic-1.json"
         mean = json.loads(test.read_text("utf-8"))["averages"]["zero_shot"]["bleu"]
         gain = f"{mean['difference']:+.2f} ({mean['low']:+.2f} to {mean['high']:+.2f})"
-        some = text.partition(f"| test-beam{beam} |")[2].splitlines()
+        some = text.partition(f"test-beam{beam}, mean BLEU")[2].splitlines()
         row = next(row for row in some if row.startswith("| Agree, hard |"))
         assert mean["low"] > 0
         assert row.startswith("| Agree, hard | 400 | ")

@@ -210,7 +210,7 @@ def _run_figures(run: ReportedRun) -> dict[str, Any]:
         "updates": origin.step,
         "seconds": run.history.seconds,
         "data": run.manifest["fingerprint"],
-        "command": shlex.join(map(str, known.get("command") or [])),
+        "command": shlex.join(["accord", *map(str, (known.get("command") or [])[1:])]),
         "commit": known.get("commit"),
         "trained on": known.get("device"),
         "evaluated on": f"{origin.device}, {origin.precision}",

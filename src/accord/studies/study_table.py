@@ -46,12 +46,18 @@ def _table(study: PlannedStudy, name: str) -> Grid | None:
         return None
     shown = columns([run for runs in read.values() for run in runs])
     against = study.plan.against
-    head = [name, "updates", "seconds", *shown, *([f"zero-shot − {against}"] if against else [])]
+    head = [
+        "branch",
+        "updates",
+        "seconds",
+        *shown,
+        *([f"zero-shot − {against}"] if against else []),
+    ]
     cells = (
         [label, *_cells(runs, shown), *([_gains(study, rows[label], name)] if against else [])]
         for label, runs in read.items()
     )
-    return grid("", head, cells)
+    return grid(f"{name}, mean BLEU", head, cells)
 
 
 def _rows(study: PlannedStudy) -> dict[str, list[PlannedRun]]:
