@@ -8,10 +8,12 @@ import pytest
 
 from accord.errors import AccordError
 from accord.files import (
+    atomic_directory,
     atomic_write,
     check_writable,
     exclusive,
     reading_errors,
+    sealed,
     sha256_of,
     writing_errors,
 )
@@ -146,3 +148,33 @@ def test_reading_errors_name_the_file(tmp_path):
     ):
         (tmp_path / "a").read_bytes()
     assert caught.value.where == str(tmp_path / "a")
+
+
+def test_a_directory_takes_its_place_whole_and_not_after_a_failure(tmp_path):
+    place = tmp_path / "some" / "where"
+    with atomic_directory(place) as fresh:
+        (fresh / "a").write_text("first")
+        assert not place.exists()
+    with pytest.raises(KeyboardInterrupt), atomic_directory(place) as fresh:
+        (fresh / "a").write_text("second")
+        raise KeyboardInterrupt
+    assert (place / "a").read_text() == "first"
+    with atomic_directory(place) as fresh:
+        (fresh / "b").write_text("third")
+    assert [path.name for path in place.iterdir()] == ["b"]
+    assert [path.name for path in place.parent.iterdir()] == ["where"]
+
+
+def test_a_check_may_object_when_all_is_written(tmp_path):
+    def taken():
+        raise AccordError("somebody was quicker")
+
+    with pytest.raises(AccordError, match="quicker"), atomic_directory(tmp_path / "x", taken):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_seal_tells_of_any_change():
+    entries = sealed({"b": 1, "a": [2]})
+    assert sealed(entries) == entries
+    assert sealed(entries | {"b": 2})["seal"] != entries["seal"]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.errors import AccordError
-from accord.graph import Direction, TranslationGraph
+from accord.graph import KINDS, Direction, TranslationGraph
 
 CODES = ("en", "de", "es", "fra", "eng_Latn", "ru", "zh")
 steady = settings(derandomize=True, deadline=None)
@@ -219,3 +219,10 @@ def test_import_is_cheap() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_kind_of_a_direction_is_said_in_one_place():
+    graph = TranslationGraph(("en", "de", "fr"), frozenset([Direction("en", "de")]))
+    assert graph.kind(("en", "de")) == "supervised"
+    assert graph.kind(Direction("de", "en")) == "zero-shot"
+    assert {graph.kind(direction) for direction in graph.directions} == set(KINDS)

@@ -2,14 +2,17 @@
 
 import errno
 import fcntl
+import glob
 import hashlib
+import json
 import os
 import re
+import shutil
 import socket
 import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -100,6 +103,74 @@ def atomic_write(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
             temporary.unlink(missing_ok=True)
 
 
+# --- Whole directories.
+
+
+_OURS = "accord"
+
+
+@contextmanager
+def atomic_directory(path: Path, check: Callable[[], None] | None = None) -> Iterator[Path]:
+    """A directory beside `path` that takes its name at the end, if all went well.
+
+    What has the name is replaced as a whole; `check` may still object to that when all is written,
+    as somebody else may have taken the place in the meantime. Whoever writes into the directory
+    brings each file to disk. What a killed process leaves behind waits for `clear_leftovers`.
+    """
+    path = path.resolve()
+    with writing_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            with exclusive(work, f"{_OURS} writing {path.name}"):
+                fresh = work / "fresh"
+                fresh.mkdir()
+                yield fresh
+                sync_directory(fresh)
+                if check:
+                    check()
+                put_in_place(fresh, path, aside=work / "old")
+        finally:
+            _drop(work, path)
+
+
+def put_in_place(fresh: Path, path: Path, *, aside: Path) -> None:
+    """Give a finished directory its name; what has the name is moved aside first."""
+    if path.exists():
+        path.rename(aside)
+    fresh.rename(path)
+    sync_directory(path.parent)
+
+
+def clear_leftovers(path: Path) -> None:
+    """Delete what killed writers of `path` left beside it; one at work holds its own.
+
+    A directory that one of them had moved aside, and not yet replaced, gets its name back.
+    """
+    path = path.resolve()
+    with writing_errors(path):
+        for work in path.parent.glob(f".{glob.escape(path.name)}.{'?' * 8}"):
+            if _is_ours(work):
+                with suppress(AccordError), exclusive(work, f"{_OURS} clearing up"):
+                    _drop(work, path)
+
+
+def _is_ours(work: Path) -> bool:
+    """Whether a directory was written here. It says so only under its lock: never too early."""
+    try:
+        return (work / ".lock").read_bytes().startswith(_OURS.encode())
+    except OSError:
+        return False
+
+
+def _drop(work: Path, path: Path) -> None:
+    """Delete it; what it had moved aside and not yet replaced goes back first."""
+    old = work / "old"
+    if old.exists() and not path.exists():  # interrupted between the two
+        old.rename(path)
+    shutil.rmtree(work, ignore_errors=True)
+
+
 def _is_special(path: Path) -> bool:
     """Whether a rename must not take the place of what is there: a device, pipe or directory."""
     try:
@@ -139,6 +210,13 @@ def sha256_of(path: Path) -> str:
     """The SHA-256 of a file's bytes, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sealed(entries: dict[str, Any]) -> dict[str, Any]:
+    """Plain data with a checksum over all of its other entries, by which it is known unaltered."""
+    bare = {key: value for key, value in entries.items() if key != "seal"}
+    text = json.dumps(bare, sort_keys=True)
+    return bare | {"seal": hashlib.sha256(text.encode()).hexdigest()}
 
 
 @contextmanager

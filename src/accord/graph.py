@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, permutations
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from accord.errors import AccordError
 
 LANGUAGE = re.compile(r"[a-z]{2,3}(_[A-Za-z0-9]+)?")
+Kind = Literal["supervised", "zero-shot"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 _CODES = "write language codes such as de, fra or eng_Latn"
 
 
@@ -72,6 +74,10 @@ class TranslationGraph:
     def is_supervised(self, source: str, target: str) -> bool:
         """Whether there is parallel data for this direction."""
         return (source, target) in self.supervised
+
+    def kind(self, direction: tuple[str, str]) -> Kind:
+        """What every table calls a direction: `supervised` where it has data, else `zero-shot`."""
+        return "supervised" if direction in self.supervised else "zero-shot"
 
     def zero_shot_pairs(self) -> tuple[tuple[str, str], ...]:
         """The pairs of languages of which NEITHER direction is supervised.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from accord.graph import TranslationGraph
+from accord.graph import KINDS, TranslationGraph
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -231,16 +231,12 @@ class _Edge:
 def _edges(graph: TranslationGraph) -> Iterator[_Edge]:
     """One line for a pair whose directions are alike, two for a pair with data one way only."""
     for one, other in combinations(graph.languages, 2):
-        there, back = _kind(graph, one, other), _kind(graph, other, one)
+        there, back = graph.kind((one, other)), graph.kind((other, one))
         if there == back:
             yield _Edge(one, other, there, both=True)
         else:
             yield _Edge(one, other, there, both=False)
             yield _Edge(other, one, back, both=False)
-
-
-def _kind(graph: TranslationGraph, source: str, target: str) -> str:
-    return "supervised" if graph.is_supervised(source, target) else "zero-shot"
 
 
 class _Figure:
@@ -347,7 +343,7 @@ def _markers() -> Iterator[str]:
     half = 3.2
     tips = {"end": (0.0, _ARROW), "start": (_ARROW, 0.0)}
     yield "<defs>"
-    for kind in ("supervised", "zero-shot"):
+    for kind in KINDS:
         for end, (base, tip) in tips.items():
             yield (
                 f'<marker id="accord-{kind}-{end}" markerUnits="userSpaceOnUse" orient="auto" '

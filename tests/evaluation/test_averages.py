@@ -3,8 +3,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from accord.evaluation.records import DirectionScores, Score, Statistics
+from accord.evaluation.records import DirectionScores, Statistics
 from accord.evaluation.scores import Scored, averages
+from accord.metrics.bleu import Score
 
 
 def row(direction, kind, bleu, via=(), off_target=None, entropy=1.0, statistics=None):

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from accord.evaluation.records import Lines
-from accord.evaluation.scores import ScoringTask, off_target, score_direction
+from accord.evaluation.scores import ScoringTask, off_target, score_directions, scoring_tasks
 from accord.graph import Direction
 
 REFERENCES = (
@@ -29,7 +29,8 @@ LANGUAGES = ("de", "en", "es", "fr")
 def scored(hypotheses=HYPOTHESES, target="en", **rest):
     direction = Direction("de", target)
     lines = Lines(direction, "supervised", "all", SOURCES, hypotheses, REFERENCES, **rest)
-    return score_direction(ScoringTask(lines, LANGUAGES)).scores
+    (found,) = score_directions(ScoringTask((lines,), LANGUAGES))
+    return found.scores
 
 
 def sacrebleu(tmp_path, *options):
@@ -102,3 +103,23 @@ def test_off_target_knows_scripts_without_spaces():
 
 def test_off_target_is_unknown_where_languages_are():
     assert off_target([GERMAN], "de", ()) == (None, 0)
+
+
+def made(direction, references=REFERENCES, **rest):
+    way = Direction.parse(direction)
+    return Lines(way, "zero-shot", "all", SOURCES, HYPOTHESES, references, **rest)
+
+
+def test_directions_into_the_same_text_are_scored_together():
+    lines = [
+        *(made("de-en"), made("de-fr"), made("fr-en"), made("es-en", HYPOTHESES)),
+        made("fr-en", via=("de",)),
+    ]
+    names = [[item.name for item in task.lines] for task in scoring_tasks(lines, (), workers=1)]
+    assert names == [["de-en", "fr-en", "fr-en.via-de"], ["de-fr"], ["es-en"]]
+
+
+def test_no_worker_waits_while_there_are_directions_to_score():
+    lines = [made(f"{source}-en") for source in ("de", "es", "fr", "it", "nl", "pt", "ro", "sv")]
+    assert [len(task.lines) for task in scoring_tasks(lines, (), workers=3)] == [3, 3, 2]
+    assert [len(task.lines) for task in scoring_tasks(lines, (), workers=50)] == [1] * 8

@@ -7,7 +7,7 @@ import pytest
 from accord.errors import AccordError
 from accord.evaluation.matrix import evaluate
 from accord.evaluation.records import Evaluated
-from accord.evaluation.scores import ScoringTask, score_direction
+from accord.evaluation.scores import ScoringTask, score_directions
 from accord.evaluation.significance import compare
 from accord.inference.ensemble import Ensemble
 from fake_translator import Tools
@@ -77,9 +77,8 @@ def test_chance_differences_are_seldom_significant(system):
     def drawn():
         texts = tuple(text if dice.random() > 0.3 else "x y z" for text in line.references)
         item = replace(line, hypotheses=texts)
-        return Evaluated(
-            base.evaluation, (item,), {"de-fr": score_direction(ScoringTask(item, ())).statistics}
-        )
+        (scored,) = score_directions(ScoringTask((item,), ()))
+        return Evaluated(base.evaluation, (item,), {"de-fr": scored.statistics})
 
     found = [compare(drawn(), drawn()).directions[0].bleu.p for _ in range(30)]
     significant = sum(p < 0.05 for p in found)

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 
 from accord.config.load import dump
 from accord.config.schema import Experiment
-from accord.data.store import HeldOutSets, sealed
+from accord.data.store import HeldOutSets
 from accord.evaluation.folder import evaluation_directory, write
 from accord.evaluation.matrix import evaluate
 from accord.evaluation.records import Evaluated, Origin
+from accord.files import sealed
 from accord.inference.results import SearchSettings
 
 LINES = 40

@@ -1,12 +1,13 @@
 import itertools
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.inference.beam_search import TorchEngine
-from accord.inference.results import SearchSettings
+from accord.inference.results import SearchSettings, length_penalty
 from accord.inference.text import batches, windows
 
 
@@ -34,3 +35,16 @@ def test_batches_hold_every_row_once_and_keep_to_the_budget(device, lengths, bud
     assert sorted(i for batch in found for i in batch) == list(range(len(lengths)))
     for batch in found:
         assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= budget
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_tensors_arrays_and_numbers_have_one_length_penalty(alpha):
+    lengths = range(1, 200)
+    exact = [length_penalty(n, alpha) for n in lengths]
+    assert exact == [((5 + n) / 6) ** alpha for n in lengths]
+    single = length_penalty(np.array(lengths, dtype=np.float32), alpha)
+    assert single.dtype == length_penalty(np.float32(7), alpha).dtype == np.float32
+    tensor = length_penalty(torch.tensor(lengths), alpha)
+    assert tensor.dtype == torch.float32
+    assert single.tolist() == pytest.approx(exact, rel=1e-6)
+    assert tensor.tolist() == pytest.approx(exact, rel=1e-6)

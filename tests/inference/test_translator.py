@@ -12,14 +12,14 @@ from accord.data.store import Store
 from accord.errors import AccordError
 from accord.inference.backends.base import LoadSettings
 from accord.inference.backends.torch_backend import TorchBackend, pick_device
-from accord.inference.results import SearchSettings
+from accord.inference.results import Loss, SearchSettings
+from accord.inference.scoring import text_cross_entropies
 from accord.inference.translator import Translator
 from accord.models.build import build_model
 from accord.models.checkpoint import Checkpoints, average, find_checkpoint
 from accord.run_directory import RunDirectory
 from accord.training.begin import begin_run
 from accord.training.optim import build_optimizer
-from accord.training.validation import cross_entropy
 
 LANGUAGES = ["en", "de", "fr", "it"]
 WORDS = "ab cd ef gh ij kl mn op".split()
@@ -194,9 +194,10 @@ def test_cross_entropies_add_up_to_that_of_validation(translator, run):
     references = ["deab decd", "deef", "degh deij", "dekl", "demn deop"]
     found = translator.cross_entropy(LINES, references, "de")
     loaded = TorchBackend.load(run, LoadSettings(device="cpu", threads=1))
-    mean = cross_entropy(
-        loaded.model, translator.vocabulary, LINES, references, "de", loaded.device
+    rows = text_cross_entropies(
+        loaded.model, translator.vocabulary, LINES, references, "de", device=loaded.device
     )
+    mean = Loss.total(rows).per_token
     assert sum(nll for nll, _ in found) / sum(n for _, n in found) == pytest.approx(mean, rel=1e-5)
 
 

@@ -1,17 +1,21 @@
+import random
+
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from accord.errors import AccordError
 from accord.metrics.bleu import (
     bleu,
     bleu_metric,
-    chrf,
-    copy_rate,
-    exact_match,
-    is_repetitive,
-    length_ratio,
-    repetition_rate,
+    bleu_of,
+    bounds,
+    chrf_metric,
+    chrf_of,
+    chrf_score,
+    confidence,
+    mutual_bleu,
+    resampled,
+    statistics,
     tokenizer_name,
     tokens,
 )
@@ -54,65 +58,77 @@ def test_chinese_is_scored_by_character():
 def test_bleu_and_chrf_run_from_0_to_100():
     text = ["The cat sat on the mat.", "A dog barks at the moon tonight."]
     assert bleu(text, text, "en") == pytest.approx(100)
-    assert chrf(text, text) == pytest.approx(100)
+    assert chrf_score(*statistics(chrf_metric(), [text], text)).score == pytest.approx(100)
     assert bleu(["x y z"] * 2, text, "en") == 0
     assert bleu([line.lower() for line in text], text, "en") < 100
 
 
-def test_length_ratio_counts_the_tokens_of_bleu():
-    # "Yes, sir." has four tokens, "Yes" one and "" none.
-    assert length_ratio(["Yes", ""], ["Yes, sir.", "Yes, sir."], "en") == 1 / 8
-    assert length_ratio(["Yes, sir."], ["Yes, sir."], "en") == 1
+def test_agreement_of_equal_translations_is_100():
+    text = ["The cat sat on the mat.", "A dog barks at the moon."]
+    assert mutual_bleu(text, text, "en") == pytest.approx(100)
 
 
-def test_copies_are_found_whatever_their_case():
-    assert copy_rate(["Guten Tag", "ja", "25"], ["guten tag ", "yes", "25"]) == pytest.approx(2 / 3)
+def test_agreement_does_not_depend_on_the_order():
+    one = ["The cat sat on the mat.", "", "A dog barks."]
+    other = ["The cat sat down on a mat today.", "Hello?", "The dog barks at night."]
+    assert mutual_bleu(one, other, "en") == mutual_bleu(other, one, "en")
+    both_ways = (bleu(one, other, "en") + bleu(other, one, "en")) / 2
+    assert mutual_bleu(one, other, "en") == pytest.approx(both_ways)
+    assert 0 < both_ways < 100
 
 
-def test_exact_match_minds_case_but_not_spaces_at_the_ends():
-    assert exact_match(["a b", "A b", "a b "], ["a b"] * 3) == pytest.approx(2 / 3)
+WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()
 
 
-@pytest.mark.parametrize(
-    ("text", "repeats"),
-    [
-        ("the the the", True),
-        ("The the THE end", True),
-        ("the the end", False),
-        ("I saw of the of the of the cat", True),
-        ("I saw of the of the cat", False),
-        ("one two three four one two three four one two three four", True),
-        ("1 2 3 4 5 a 1 2 3 4 5 a 1 2 3 4 5 a", False),  # longer than four tokens
-        ("well . . . . . .", False),
-        ("000 000 000", False),
-        ("no , no , no , stop", True),
-        ("a b a c a d a", False),
-        ("", False),
-    ],
-)
-def test_repetition_is_three_times_in_a_row(text, repeats):
-    assert is_repetitive(text.split()) is repeats
+def texts(count, seed, noise=0.3):
+    dice = random.Random(seed)
+    references = [" ".join(dice.choices(WORDS, k=dice.randint(1, 15))) for _ in range(count)]
+    hypotheses = [
+        " ".join(w if dice.random() > noise else dice.choice(WORDS) for w in line.split())
+        for line in references
+    ]
+    return hypotheses, references
 
 
-@given(
-    st.lists(st.sampled_from("abcde"), max_size=8),
-    st.lists(st.sampled_from("abcde"), min_size=1, max_size=4),
-    st.lists(st.sampled_from("abcde"), max_size=8),
-)
-def test_whatever_is_said_three_times_is_found(before, said, after):
-    assert is_repetitive([*before, *said * 3, *after])
+def test_systems_counted_together_are_counted_as_alone():
+    """References are counted in blocks, and once for all systems."""
+    one, references = texts(600, seed=1)
+    other, _ = texts(600, seed=1, noise=0.8)
+    for metric in (bleu_metric("de"), bleu_metric("de", lowercase=True), chrf_metric()):
+        together = statistics(metric, [one, other], references)
+        theirs = [metric._extract_corpus_statistics(texts, [references]) for texts in (one, other)]
+        assert [counts.tolist() for counts in together] == theirs
 
 
-@given(st.lists(st.sampled_from("ab,"), max_size=14))
-def test_repetition_agrees_with_looking_at_every_place(words):
-    slow = any(
-        words[i : i + n] * 3 == words[i : i + 3 * n]
-        and any(word.isalpha() for word in words[i : i + n])
-        for n in range(1, 5)
-        for i in range(len(words) - 3 * n + 1)
-    )
-    assert is_repetitive(words) is slow
+@pytest.mark.parametrize("count", [1, 2, 40, 300])
+@pytest.mark.parametrize("noise", [0.0, 0.3, 0.9])
+def test_confidence_is_the_one_of_sacrebleu(count, noise):
+    hypotheses, references = texts(count, seed=count, noise=noise)
+    for metric, score_of in ((bleu_metric("de"), bleu_of), (chrf_metric(), chrf_of)):
+        theirs = metric.corpus_score(hypotheses, [references], n_bootstrap=1000)
+        samples = score_of(resampled(*statistics(metric, [hypotheses], references)))
+        mean, half = confidence(samples)
+        # sacreBLEU sums in single precision.
+        assert mean == pytest.approx(theirs._mean, abs=2e-5)
+        assert half == pytest.approx(theirs._ci, abs=2e-5)
 
 
-def test_repetition_rate_is_a_share():
-    assert repetition_rate(["so so so", "fine", "fine...", "ha, ha, ha, ha"], "en") == 0.5
+@pytest.mark.parametrize("hypothesis", ["", "alpha", "x", "alpha beta", "alpha x beta gamma y"])
+def test_degenerate_hypotheses_score_as_in_sacrebleu(hypothesis):
+    reference = "alpha beta gamma delta epsilon"
+    for metric, score_of in ((bleu_metric("de"), bleu_of), (chrf_metric(), chrf_of)):
+        theirs = metric.corpus_score([hypothesis, ""], [[reference, "alpha"]]).score
+        (counts,) = statistics(metric, [[hypothesis, ""]], [reference, "alpha"])
+        assert score_of(counts.sum(axis=0, keepdims=True).astype(float))[0] == pytest.approx(
+            theirs, abs=1e-9
+        )
+
+
+def test_sets_of_the_same_size_are_resampled_jointly():
+    counts = np.arange(50)[:, None]
+    ours, theirs = resampled(counts), resampled(2 * counts)
+    assert np.array_equal(2 * ours, theirs)
+
+
+def test_bounds_hold_95_percent():
+    assert bounds(np.arange(1000.0)) == (25.0, 974.0)

@@ -3,7 +3,8 @@
 import pytest
 
 from accord.report.answer import judge
-from accord.report.data import build
+from accord.report.contents import build
+from accord.report.numbers import signed
 from made_runs import make_run
 
 
@@ -78,3 +79,10 @@ def test_other_runs_are_compared_by_their_direct_translations(tmp_path):
     assert "Zero-shot BLEU against basic: +" in text
     assert "basic, pivot" not in text
     assert "Zero-shot BLEU against agree: −" in " ".join(build(runs[::-1]).answer.details)
+
+
+def test_signed_never_says_minus_zero():
+    assert signed(-0.001) == signed(0.0) == "+0.00"
+    assert signed(-1.234) == "−1.23"
+    assert signed(-0.04, 1) == "+0.0"
+    assert signed(-0.06, 1) == "−0.1"

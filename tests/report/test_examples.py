@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from accord.report import figures
-from accord.report.data import build
+from accord.report.contents import build
 from accord.report.examples import examples
 from accord.report.figures import accounts
 from accord.report.heatmap import bleu_maps, off_target_maps

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from accord.report.data import build
+from accord.report.contents import build
 from accord.report.html import html, write_html
 from accord.report.markdown import markdown, write_markdown
 from made_runs import make_run

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from accord.inference.ensemble import Ensemble
-from accord.report.data import build
+from accord.report.contents import build
 from accord.report.latex import escape, latex
 from accord.report.markdown import markdown
 from accord.report.paper_table import table

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.evaluation.significance import Difference
+from accord.report.numbers import signed
 from accord.studies.claims import (
     CLAIMS,
     MARGIN,
@@ -14,7 +15,6 @@ from accord.studies.claims import (
     judge_keeps,
     judge_overlap,
     judge_robust,
-    signed,
 )
 
 
@@ -114,8 +114,3 @@ def test_a_better_outcome_never_turns_a_verdict_for_the_worse(difference, below,
 def test_claims_are_numbered_and_say_where_they_come_from():
     assert [claim.number for claim in CLAIMS] == [1, 2, 3, 4, 5]
     assert all("“" in claim.words for claim in CLAIMS)
-
-
-def test_signed_never_says_minus_zero():
-    assert signed(-0.001) == signed(0.0) == "+0.00"
-    assert signed(-1.234) == "−1.23"

@@ -13,11 +13,13 @@ from accord.data.store import Store
 from accord.data.vocabulary import EOS
 from accord.errors import AccordError
 from accord.inference.beam_search import TorchEngine
+from accord.inference.results import Loss
+from accord.inference.scoring import text_cross_entropies
 from accord.inference.text import Decoder
 from accord.metrics.bleu import bleu
 from accord.models.build import build_model
 from accord.training.trainer import train
-from accord.training.validation import Scores, Validator, cross_entropy
+from accord.training.validation import Scores, Validator
 from toy_training import checkpoint, experiment, metrics, prepared, weights, write_text
 
 CPU = torch.device("cpu")
@@ -52,8 +54,10 @@ def test_cross_entropy_is_the_mean_over_reference_tokens(toy, model):
                 total -= float(logits.log_softmax(0)[target[0, t]])
                 tokens += 1
     for batch in (1, 2):
-        found = cross_entropy(model, vocabulary, sources, references, "de", CPU, batch)
-        assert found == pytest.approx(total / tokens, rel=1e-5)
+        rows = text_cross_entropies(
+            model, vocabulary, sources, references, "de", device=CPU, batch_tokens=batch
+        )
+        assert Loss.total(rows).per_token == pytest.approx(total / tokens, rel=1e-5)
 
 
 def test_an_untrained_model_is_about_as_good_as_chance(toy, model):

@@ -36,7 +36,7 @@ def report(
 ) -> None:
     """Write one page about a run, or comparing several: HTML without any outside parts."""
     from accord.files import atomic_write, check_writable
-    from accord.report.data import build
+    from accord.report.contents import build
     from accord.report.html import write_html
     from accord.report.latex import latex as table
     from accord.report.markdown import write_markdown

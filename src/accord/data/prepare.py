@@ -28,7 +28,7 @@ from accord.data.store import (
     write_stamps,
 )
 from accord.errors import AccordError
-from accord.files import exclusive, sync_directory, writing_errors
+from accord.files import exclusive, put_in_place, sync_directory, writing_errors
 from accord.machine import cores
 from accord.progress import Progress, Silent
 
@@ -64,7 +64,7 @@ def prepare(
             return Prepared(current, built=False)
         with _workplace(directory) as building:
             store = Build(experiment, building, workers, progress).run(fingerprint, sums)
-            return Prepared(_publish(store, directory, known), built=True)
+            return Prepared(_publish(store, directory, known, building), built=True)
 
 
 def _refuse_strange(directory: Path) -> None:
@@ -121,13 +121,13 @@ def _up_to_date(directory: Path, fingerprint: str) -> Store | None:
     return store if store.manifest["fingerprint"] == fingerprint else None
 
 
-def _publish(store: Store, directory: Path, known: dict[str, tuple[Stamp, str]]) -> Store:
+def _publish(
+    store: Store, directory: Path, known: dict[str, tuple[Stamp, str]], building: Path
+) -> Store:
     """Make a finished and checked store the current one, and drop the one before."""
     name = store.manifest["data"]
     with writing_errors(directory):
-        shutil.rmtree(directory / name, ignore_errors=True)
-        store.data.replace(directory / name)
-        sync_directory(directory)
+        put_in_place(store.data, directory / name, aside=building / "old")
         for file, entry in store.manifest["files"].items():
             path = (directory / name / file).resolve()
             known[str(path)] = (stamp_of(path), entry["sha256"])

@@ -25,7 +25,7 @@ def statistics(store: Store, experiment: Experiment) -> dict[str, Any]:
     directions = [
         {
             "direction": str(direction),
-            "kind": "supervised" if direction in train else "zero-shot",
+            "kind": experiment.graph.kind(direction),
             "train": train.get(direction, 0),
             "dev": _held_out_lines(manifest, "dev", *direction),
             "test": _held_out_lines(manifest, "test", *direction),

@@ -12,7 +12,6 @@ A store directory holds `manifest.json` and one data folder that the manifest na
 Replacing the manifest (one atomic rename) is what makes a new store the current one.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ import numpy.typing as npt
 
 from accord.data.vocabulary import Vocabulary
 from accord.errors import AccordError
-from accord.files import atomic_write, reading_errors, sha256_of
+from accord.files import atomic_write, reading_errors, sealed, sha256_of
 
 # --- Tokenised sentences as they lie on disk: flat token ids and offsets, memory-mapped.
 
@@ -268,13 +267,6 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     if manifest != sealed(manifest):
         raise AccordError("the manifest was altered", where=str(path), fix=_REBUILD)
     return manifest
-
-
-def sealed(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The manifest with a checksum over all of its other entries."""
-    entries = {key: value for key, value in manifest.items() if key != "seal"}
-    text = json.dumps(entries, sort_keys=True)
-    return entries | {"seal": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def write_manifest(directory: Path, manifest: dict[str, Any]) -> None:

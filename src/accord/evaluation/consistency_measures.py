@@ -23,10 +23,9 @@ from accord.evaluation.records import (
     DirectionScores,
     ParallelText,
 )
-from accord.evaluation.translations import Chain, Given, Loss
-from accord.graph import Direction, TranslationGraph
-from accord.metrics.bleu import bleu_metric, statistics
-from accord.metrics.bootstrap import bleu_of
+from accord.evaluation.translations import Chain, Given
+from accord.graph import KINDS, Direction, TranslationGraph
+from accord.inference.results import Loss
 
 
 def consistency(rows: Sequence[DirectionScores]) -> Consistency | None:
@@ -45,7 +44,7 @@ def _bounds(
             for row in rows
             if row.kind == kind and (value := loss(row)) is not None
         ]
-        for kind in ("supervised", "zero-shot")
+        for kind in KINDS
     }
     if not all(found.values()):
         return None
@@ -96,17 +95,6 @@ def triples(sets: Mapping[Direction, ParallelText], graph: TranslationGraph) -> 
                 sides = (test_set.sources, test_set.references)
                 found.append(Triple((one, other), target, kind, sides))
     return found
-
-
-def mutual_bleu(one: Sequence[str], other: Sequence[str], language: str) -> float:
-    """The mean of BLEU with either list as the reference; 100 where they are the same."""
-    there = statistics(bleu_metric(language), one, other)
-    # The matches are the same the other way round; only lengths and numbers of n-grams change.
-    lengths = there[:, [1, 0]]
-    ngrams = [np.maximum(lengths[:, 0] - shorter, 0) for shorter in range(4)]
-    back = np.column_stack([lengths, there[:, 2:6], *ngrams])
-    sums = np.stack([there.sum(axis=0), back.sum(axis=0)])
-    return float(bleu_of(sums.astype(np.float64)).mean())
 
 
 def agreement_scores(

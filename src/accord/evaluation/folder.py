@@ -13,8 +13,6 @@
 """
 
 import json
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from zipfile import BadZipFile
@@ -23,7 +21,7 @@ import numpy as np
 
 from accord.errors import AccordError
 from accord.evaluation.records import Evaluated, Evaluation, Lines, Statistics
-from accord.files import atomic_write, sync_directory, writing_errors
+from accord.files import atomic_directory, atomic_write, clear_leftovers
 from accord.graph import Direction
 
 _STATISTICS = "statistics.npz"
@@ -41,29 +39,15 @@ def write(evaluated: Evaluated, directory: Path) -> None:
     Everything is written beside the directory first, so that a crash can leave no mixture of old
     figures and new texts.
     """
-    fresh = directory.with_name(f".{directory.name}.{os.getpid()}")
-    old = directory.with_name(f".{directory.name}.{os.getpid()}.old")
-    with writing_errors(directory):
-        try:
-            _remove(fresh, old)
-            for item in evaluated.lines:
-                _write_lines(fresh / f"hyp.{item.name}.txt", item.hypotheses)
-                if item.is_direct:
-                    _write_lines(fresh / f"src.{item.name}.txt", item.sources)
-                    _write_lines(fresh / f"ref.{item.name}.txt", item.references)
-            _write_statistics(fresh / _STATISTICS, evaluated.statistics)
-            write_json(fresh / "evaluation.json", evaluated.evaluation.as_dict())
-            if directory.exists():
-                directory.replace(old)
-            fresh.replace(directory)
-            sync_directory(directory.parent)
-        finally:
-            _remove(fresh, old)
-
-
-def _remove(*directories: Path) -> None:
-    for directory in directories:
-        shutil.rmtree(directory, ignore_errors=True)
+    clear_leftovers(directory)
+    with atomic_directory(directory) as fresh:
+        for item in evaluated.lines:
+            _write_lines(fresh / f"hyp.{item.name}.txt", item.hypotheses)
+            if item.is_direct:
+                _write_lines(fresh / f"src.{item.name}.txt", item.sources)
+                _write_lines(fresh / f"ref.{item.name}.txt", item.references)
+        _write_statistics(fresh / _STATISTICS, evaluated.statistics)
+        write_json(fresh / "evaluation.json", evaluated.evaluation.as_dict())
 
 
 def write_json(path: Path, data: object) -> None:

@@ -17,7 +17,6 @@ from accord.evaluation.consistency_measures import (
     agreement_of,
     agreement_scores,
     consistency,
-    mutual_bleu,
     triples,
 )
 from accord.evaluation.records import (
@@ -30,13 +29,20 @@ from accord.evaluation.records import (
     ParallelText,
     find_sets,
 )
-from accord.evaluation.scores import Scored, ScoringTask, averages, identifiable, score_direction
-from accord.evaluation.translations import Chain, Given, Loss, Searcher, losses
+from accord.evaluation.scores import (
+    Scored,
+    ScoringTask,
+    averages,
+    identifiable,
+    score_directions,
+    scoring_tasks,
+)
+from accord.evaluation.translations import Chain, Given, Searcher, losses
 from accord.graph import Direction, TranslationGraph
 from accord.inference.ensemble import Ensemble
-from accord.inference.results import SearchSettings
+from accord.inference.results import Loss, SearchSettings
 from accord.machine import cores
-from accord.metrics.bleu import bleu_metric
+from accord.metrics.bleu import bleu_metric, mutual_bleu
 from accord.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -247,7 +253,7 @@ def _lines(
 ) -> Lines:
     return Lines(
         direction=direction,
-        kind="supervised" if graph.is_supervised(*direction) else "zero-shot",
+        kind=graph.kind(direction),
         test_set=item.name,
         sources=item.sources,
         hypotheses=hypotheses,
@@ -259,16 +265,20 @@ def _lines(
 
 
 def _score(lines: Sequence[Lines], identified: tuple[str, ...], progress: Progress) -> list[Scored]:
-    count = sum(len(item.sources) for item in lines)
+    workers = _workers_for(sum(len(item.sources) for item in lines))
     progress.start("scoring", len(lines))
-    tasks = [ScoringTask(item, identified) for item in lines]
-    return run_all(_score_one, tasks, _workers_for(count), progress)
+    tasks = scoring_tasks(lines, identified, workers)
+    found = run_all(_score_together, tasks, workers, progress)
+    by_name = {row.scores.name: row for rows in found for row in rows}
+    return [by_name[item.name] for item in lines]
 
 
-def _score_one(task: ScoringTask, report: "Callable[[int], None]") -> Scored:
-    scored = score_direction(task)
-    report(1)
-    return scored
+def _score_together(task: ScoringTask, report: "Callable[[int], None]") -> list[Scored]:
+    found = []
+    for row in score_directions(task):
+        found.append(row)
+        report(len(found))
+    return found
 
 
 def _agreement(

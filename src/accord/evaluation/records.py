@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from accord.data.store import HeldOutSets
 from accord.errors import AccordError
 from accord.graph import Direction
-from accord.metrics.bleu import Counts
+from accord.metrics.bleu import Counts, Score
 
 # --- What is scored: sentences, their translations and references in one direction.
 
@@ -87,20 +87,6 @@ def find_sets(
 
 
 FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Score:
-    """A corpus score with all that sacreBLEU says about it, under sacreBLEU's names."""
-
-    name: str
-    score: float
-    signature: str
-    verbose_score: str
-    confidence_mean: float
-    """Mean over the bootstrap samples."""
-    confidence_var: float
-    """Half the width of the 95 % confidence interval (so named by sacreBLEU)."""
 
 
 @dataclass(frozen=True)

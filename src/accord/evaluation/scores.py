@@ -1,6 +1,6 @@
 """All figures of one direction, from its sources, hypotheses and references.
 
-Definitions (the rates themselves are in `accord.metrics.bleu`):
+Definitions (the rates themselves are in `accord.metrics.rates`):
 
 * BLEU and chrF are sacreBLEU's, with its signature; BLEU cased and lowercased, with the tokeniser
   of the target language. Confidence is sacreBLEU's: 1,000 bootstrap samples, seed 12345.
@@ -10,41 +10,33 @@ Definitions (the rates themselves are in `accord.metrics.bleu`):
 """
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from accord.data.language_id import MIN_WORDS, LanguageGuesser
 from accord.errors import AccordError
-from accord.evaluation.records import Average, DirectionScores, Lines, Score, Statistics
+from accord.evaluation.records import Average, DirectionScores, Lines, Statistics
 from accord.metrics.bleu import (
-    Counts,
-    bleu_metric,
-    chrf_metric,
-    copy_rate,
-    exact_match,
-    repetition_rate,
-    statistics,
-)
-from accord.metrics.bootstrap import (
-    SAMPLES,
-    SEED,
+    Score,
     Values,
+    bleu_metric,
     bleu_of,
+    bleu_score,
+    chrf_metric,
     chrf_of,
+    chrf_score,
     confidence,
     resampled,
+    statistics,
 )
+from accord.metrics.rates import copy_rate, exact_match, length_ratio, repetition_rate
 
-if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
-
+# Rows scored at once, which a worker that is told to stop finishes first.
+_TOGETHER = 6
 # Chinese and Japanese have no spaces: each of their characters counts as a word.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(f"[{_UNSPACED}]|[^\\s{_UNSPACED}]+")
@@ -60,19 +52,48 @@ class Scored:
 
 @dataclass(frozen=True)
 class ScoringTask:
-    """What a worker needs to score a direction; no `identified` leaves the off-target rate out."""
+    """Directions with the same references; no `identified` leaves the off-target rate out."""
 
-    lines: Lines
+    lines: tuple[Lines, ...]
     identified: tuple[str, ...]
 
 
-def score_direction(task: ScoringTask) -> Scored:
-    """Compute everything that is known about a direction."""
-    lines, target = task.lines, task.lines.direction.target
-    hypotheses = lines.hypotheses
-    cased, lowercased, characters = _metrics(target)
-    counted = Statistics(_counts(cased, lines), _counts(characters, lines))
-    rate, checked = off_target(hypotheses, target, task.identified)
+def scoring_tasks(
+    lines: Sequence[Lines], identified: tuple[str, ...], workers: int
+) -> list[ScoringTask]:
+    """All directions, those into the same text together: its n-grams are then counted once.
+
+    There are as many tasks as workers, if there are so many directions.
+    """
+    texts: defaultdict[tuple[str, tuple[str, ...]], list[Lines]] = defaultdict(list)
+    for item in lines:
+        texts[item.direction.target, item.references].append(item)
+    parts = -(-workers // max(len(texts), 1))
+    tasks = []
+    for some in texts.values():
+        size = min(-(-len(some) // parts), _TOGETHER)
+        cuts = range(0, len(some), size)
+        tasks += [ScoringTask(tuple(some[i : i + size]), identified) for i in cuts]
+    return tasks
+
+
+def score_directions(task: ScoringTask) -> Iterator[Scored]:
+    """Compute everything that is known about the directions, one after the other."""
+    target, references = task.lines[0].direction.target, task.lines[0].references
+    systems = [item.hypotheses for item in task.lines]
+    cased = statistics(bleu_metric(target), systems, references)
+    lowercased = statistics(bleu_metric(target, lowercase=True), systems, references)
+    characters = statistics(chrf_metric(), systems, references)
+    for i, item in enumerate(task.lines):
+        lowercase = bleu_score(lowercased[i], target, lowercase=True)
+        yield _scored(item, Statistics(cased[i], characters[i]), lowercase, task.identified)
+
+
+def _scored(
+    lines: Lines, counted: Statistics, lowercase: Score, identified: tuple[str, ...]
+) -> Scored:
+    hypotheses, target = lines.hypotheses, lines.direction.target
+    rate, checked = off_target(hypotheses, target, identified)
     scores = DirectionScores(
         source=lines.direction.source,
         target=target,
@@ -80,12 +101,12 @@ def score_direction(task: ScoringTask) -> Scored:
         via=lines.via,
         test_set=lines.test_set,
         sentences=len(hypotheses),
-        bleu=_bleu(cased, counted.bleu),
-        bleu_lowercase=_bleu(lowercased, _counts(lowercased, lines)),
-        chrf=_chrf(characters, counted.chrf),
+        bleu=bleu_score(counted.bleu, target),
+        bleu_lowercase=lowercase,
+        chrf=chrf_score(counted.chrf),
         off_target=rate,
         off_target_checked=checked,
-        length_ratio=int(counted.bleu[:, 0].sum()) / max(int(counted.bleu[:, 1].sum()), 1),
+        length_ratio=length_ratio(hypotheses, lines.references, target),
         copy_rate=copy_rate(lines.sources, hypotheses),
         repetition_rate=repetition_rate(hypotheses, target),
         exact_match=exact_match(hypotheses, lines.references),
@@ -94,41 +115,6 @@ def score_direction(task: ScoringTask) -> Scored:
         ensemble=lines.ensemble,
     )
     return Scored(scores, counted)
-
-
-def _metrics(target: str) -> tuple["BLEU", "BLEU", "CHRF"]:
-    return bleu_metric(target), bleu_metric(target, lowercase=True), chrf_metric()
-
-
-def _counts(metric: "Metric", lines: Lines) -> Counts:
-    return statistics(metric, lines.hypotheses, lines.references)
-
-
-def _bleu(metric: "BLEU", counts: Counts) -> Score:
-    sums = counts.sum(axis=0).tolist()
-    corpus = metric.compute_bleu(
-        sums[2:6], sums[6:], sums[0], sums[1], smooth_method=metric.smooth_method
-    )
-    return _score(metric, corpus, bleu_of(resampled(counts)))
-
-
-def _chrf(metric: "CHRF", counts: Counts) -> Score:
-    corpus = metric._compute_score_from_stats(counts.sum(axis=0).tolist())
-    return _score(metric, corpus, chrf_of(resampled(counts)))
-
-
-def _score(metric: "Metric", corpus: Any, samples: Values) -> Score:
-    # As after sacreBLEU's own bootstrap, so that the signature names samples and seed.
-    metric.n_bootstrap, metric.seed = SAMPLES, str(SEED)
-    mean, half = confidence(samples)
-    return Score(
-        name=corpus.name,
-        score=float(corpus.score),
-        signature=metric.get_signature().format(),
-        verbose_score=corpus._verbose,
-        confidence_mean=mean,
-        confidence_var=half,
-    )
 
 
 @lru_cache(maxsize=2)

@@ -16,10 +16,10 @@ import numpy as np
 from accord.errors import AccordError
 from accord.evaluation.records import Evaluated, Lines, Origin, Statistics
 from accord.evaluation.scores import groups
-from accord.metrics.bleu import Counts
-from accord.metrics.bootstrap import (
+from accord.metrics.bleu import (
     SAMPLES,
     SEED,
+    Counts,
     Values,
     bleu_of,
     bounds,

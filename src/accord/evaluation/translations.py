@@ -4,10 +4,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from accord.inference.ensemble import Ensemble
-from accord.inference.results import SearchSettings, Translation
+from accord.inference.results import Loss, SearchSettings, Translation
 from accord.progress import Progress
 
 if TYPE_CHECKING:
@@ -131,19 +132,6 @@ class Given:
     target: str
 
 
-@dataclass(frozen=True)
-class Loss:
-    """Negative log-likelihood in nats, and the subwords (with ends of sentence) it is over."""
-
-    nats: float
-    tokens: int
-
-    @property
-    def per_token(self) -> float:
-        """Nats a subword."""
-        return self.nats / max(self.tokens, 1)
-
-
 def losses(
     translator: "Translator", asked: Sequence[Given], progress: Progress, what: str
 ) -> list[Loss]:
@@ -159,8 +147,7 @@ def losses(
         translations = [text for i in indices for text in asked[i].translations]
         rows = iter(translator.cross_entropy(sources, translations, target))
         for i in indices:
-            some = [next(rows) for _ in asked[i].sources]
-            found[i] = Loss(sum(nats for nats, _ in some), sum(tokens for _, tokens in some))
+            found[i] = Loss.total(islice(rows, len(asked[i].sources)))
         done += len(sources)
         progress.reach(done, f"into {target}")
     return [found[i] for i in range(len(asked))]

@@ -41,9 +41,8 @@ def compare_translations(
     for item in chosen:
         before, after = (_translated(model, item) for model in (original, exported))
         same += sum(a == b for a, b in zip(before, after, strict=True))
-        source, target = item.direction
-        kind = "supervised" if original.graph.is_supervised(source, target) else "zero-shot"
-        scores[kind].append(
+        target = item.direction.target
+        scores[original.graph.kind(item.direction)].append(
             (bleu(before, item.references, target), bleu(after, item.references, target))
         )
         done += len(item.sources)

@@ -6,9 +6,9 @@ from pathlib import Path
 import accord
 from accord.data.store import read_manifest
 from accord.export.base import ExportedFiles, ExportSource
-from accord.export.directory import check_place, clear_leftovers, published
+from accord.export.directory import check_place, published
 from accord.export.exporters import exporter_for
-from accord.files import sha256_of
+from accord.files import clear_leftovers, sha256_of
 from accord.inference.backends.base import LoadSettings
 from accord.inference.backends.loading import load_backend
 from accord.inference.backends.manifest import (

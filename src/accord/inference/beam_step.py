@@ -15,15 +15,11 @@ import torch
 from torch import Tensor
 
 from accord.data.vocabulary import EOS, PAD
+from accord.inference.results import length_penalty
 from accord.models.base import Memory, Seq2Seq, State, Tensors
 from accord.ops.softmax import compute_dtype
 
 _NEVER = float("-inf")
-
-
-def length_penalty(length: Tensor, alpha: float) -> Tensor:
-    """What log P is divided by; `length` includes the end of sentence."""
-    return ((5.0 + length) / 6.0) ** alpha
 
 
 @dataclass(frozen=True)

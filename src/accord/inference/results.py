@@ -1,12 +1,16 @@
 """What is asked of a search, and what it answers."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from accord.errors import AccordError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,25 @@ class Translation:
         return self.hypotheses[0].text
 
 
+@dataclass(frozen=True)
+class Loss:
+    """Negative log-likelihood in nats, and the subwords (with ends of sentence) it is over."""
+
+    nats: float
+    tokens: int
+
+    @staticmethod
+    def total(sentences: Iterable[tuple[float, int]]) -> "Loss":
+        """The loss of several sentences, from the nats and subwords of each."""
+        rows = list(sentences)
+        return Loss(sum(nats for nats, _ in rows), sum(tokens for _, tokens in rows))
+
+    @property
+    def per_token(self) -> float:
+        """Nats per subword."""
+        return self.nats / max(self.tokens, 1)
+
+
 # --- What the steps of a search chose, and from it the translations, traced back from their ends.
 
 Choices = npt.NDArray[np.int32]
@@ -119,9 +142,16 @@ class Found:
     score: float
 
 
-def normalised(log_probability: float, length: int, alpha: float) -> float:
-    """log P over the length penalty; `length` includes the end of sentence."""
-    return float(log_probability / ((5 + length) / 6) ** alpha)
+Length = TypeVar("Length", float, np.float32, npt.NDArray[np.floating], "Tensor")
+
+
+def length_penalty(length: Length, alpha: float) -> Length:
+    """What log P is divided by; `length` includes the end of sentence.
+
+    Tensors, arrays and numbers are computed with in their own precision.
+    """
+    penalty: Length = ((5.0 + length) / 6.0) ** alpha
+    return penalty
 
 
 class History:
@@ -154,7 +184,7 @@ class History:
         choices_T3BK, ends_TBK = np.concatenate(self._choices), np.concatenate(self._ends)
         step_N, sentence_N, place_N = np.nonzero(np.isfinite(ends_TBK))
         log_p_N = ends_TBK[step_N, sentence_N, place_N]
-        score_N = log_p_N / ((5 + step_N + 1) / 6) ** alpha
+        score_N = log_p_N / length_penalty(step_N + 1.0, alpha)
         order_N = np.lexsort((place_N, step_N, -score_N, sentence_N))
         order_N = order_N[_rank(sentence_N[order_N]) < count]
         step_N, sentence_N, place_N = step_N[order_N], sentence_N[order_N], place_N[order_N]

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from accord.data.vocabulary import PAD
+from accord.data.vocabulary import EOS, PAD, Vocabulary
 from accord.inference.beam_search import padded
 from accord.inference.beam_step import logits, mixed
+from accord.inference.text import source_rows
 from accord.models.base import Seq2Seq
 
 _LOGITS = 1024  # positions whose logits are held at once
@@ -33,6 +34,23 @@ def cross_entropies(
         for i, value in zip(batch, sums_B, strict=True):
             found[i] = value
     return found
+
+
+def text_cross_entropies(
+    model: Seq2Seq,
+    vocabulary: Vocabulary,
+    sources: Sequence[str],
+    references: Sequence[str],
+    target: str,
+    *,
+    device: torch.device,
+    batch_tokens: int = 16_384,
+) -> list[tuple[float, int]]:
+    """-log P of each reference in nats, and its number of tokens; both include its end."""
+    inputs = source_rows(vocabulary, sources, target)
+    outputs = [[*row, EOS] for row in vocabulary.encode(references)]
+    found = cross_entropies(model, inputs, outputs, device=device, batch_tokens=batch_tokens)
+    return [(nats, len(row)) for nats, row in zip(found, outputs, strict=True)]
 
 
 @torch.no_grad()

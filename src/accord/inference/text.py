@@ -17,7 +17,7 @@ from accord.inference.results import (
     Hypothesis,
     SearchSettings,
     Translation,
-    normalised,
+    length_penalty,
 )
 
 # --- Texts as rows of ids that an encoder reads, whatever computes with them.
@@ -244,7 +244,7 @@ class Decoder:
             text,
             tuple(token for item in hypotheses for token in item.tokens),
             tuple(i for item in hypotheses for i in item.ids),
-            normalised(log_p, length, alpha),
+            log_p / length_penalty(length, alpha),
             log_p,
             tuple(
                 position + part.start if position else 0

@@ -1,1 +1,1 @@
-"""Scores of translations: BLEU and chrF, rates, bootstrap samples; one road for every layer."""
+"""Scores of translations: BLEU and chrF with bootstrap samples, and rates; for every layer."""

@@ -1,10 +1,14 @@
-"""Scores of translations: sacreBLEU's BLEU and chrF, and simple rates that show what BLEU hides.
+"""BLEU and chrF, as sacreBLEU computes them: statistics of sentences, corpus scores, bootstrap.
 
-Every function takes lists of equal length with at least one sentence. Rates are shares from 0 to 1,
-BLEU and chrF run from 0 to 100.
+There is one road to every score. The n-grams of each sentence are counted (`statistics`, slow);
+whatever else is asked for, that of a corpus or of 1,000 samples of it, follows from sums of these
+counts (quick). Texts are lists of equal length with at least one sentence; scores run from 0 to
+100.
 """
 
-from collections.abc import Iterable, Sequence
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
 
 Counts = npt.NDArray[np.int64]
+Values = npt.NDArray[np.float64]
 
 # Languages written without spaces, or whose words carry their grammar glued on, need a tokeniser of
 # their own: 13a would take a whole clause for one word.
@@ -28,7 +33,15 @@ _TOKENIZERS = {
     **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
     **dict.fromkeys(("ko", "kor"), "ko-mecab"),
 }
-_LONGEST_REPEATED = 4
+SAMPLES = 1000
+SEED = 12345
+_ORDERS = 4
+_BETA_SQUARED = 4.0
+# References whose n-grams are held at once: those of chrF take 0.1 MB per sentence.
+_BLOCK = 250
+
+
+# --- The metrics, set as Accord uses them.
 
 
 def tokenizer_name(language: str) -> str:
@@ -38,17 +51,23 @@ def tokenizer_name(language: str) -> str:
 
 def bleu_metric(language: str, *, lowercase: bool = False) -> "BLEU":
     """sacreBLEU's BLEU with the tokeniser of the target language."""
-    from sacrebleu.metrics.bleu import BLEU
-
     name = tokenizer_name(language)
     try:
-        # `force` silences a remark about tokenised text; it changes no number.
-        return BLEU(tokenize=name, lowercase=lowercase, force=True)
+        return _bleu_metric(name, lowercase)
     except RuntimeError as error:
         raise AccordError(
             f"BLEU into {language} needs the tokeniser {name}, which is not installed",
             fix=f"pip install 'sacrebleu[{name[:2]}]'",
         ) from error
+
+
+@lru_cache(maxsize=8)
+def _bleu_metric(tokenizer: str, lowercase: bool) -> "BLEU":
+    """One for all texts: its tokeniser remembers sentences that it has seen."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    # `force` silences a remark about tokenised text; it changes no number.
+    return BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
 
 
 def chrf_metric() -> "CHRF":
@@ -58,84 +77,158 @@ def chrf_metric() -> "CHRF":
     return CHRF()
 
 
-def statistics(metric: "Metric", hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
-    """What a metric counts in each sentence; a corpus score is a function of the column sums.
+def tokens(text: str, language: str) -> list[str]:
+    """The words that BLEU would see."""
+    return str(bleu_metric(language).tokenizer(text.rstrip())).split()
+
+
+# --- Statistics of sentences, the references counted once for all systems.
+
+
+def statistics(
+    metric: "Metric", systems: Sequence[Sequence[str]], references: Sequence[str]
+) -> list[Counts]:
+    """What a metric counts in each sentence of each system: [sentences, columns].
 
     BLEU: length, length of the reference, matches of 1- to 4-grams, 1- to 4-grams.
     chrF: for 1- to 6-grams of characters those of the hypothesis, of the reference, and matches.
     """
-    # sacreBLEU keeps this step private, yet without it each resampling would count all anew.
-    rows = metric._extract_corpus_statistics(hypotheses, [references])
-    return np.array(rows, dtype=np.int64)
+    # sacreBLEU keeps these steps private, yet without them each resampling would count all anew.
+    counting = copy.copy(metric)
+    rows: list[list[list[int]]] = [[] for _ in systems]
+    for start in range(0, len(references), _BLOCK):
+        here = slice(start, start + _BLOCK)
+        counting._ref_cache = counting._cache_references([references[here]])
+        for found, hypotheses in zip(rows, systems, strict=True):
+            found += counting._extract_corpus_statistics(hypotheses[here], None)
+    return [np.array(found, dtype=np.int64) for found in rows]
+
+
+# --- Scores from sums of statistics: one row of columns for each corpus, or each sample of one.
+
+
+def bleu_of(sums: Values) -> Values:
+    """BLEU of each row of summed statistics, with sacreBLEU's (exponential) smoothing."""
+    length, reference = sums[:, 0], sums[:, 1]
+    matches, ngrams = sums[:, 2 : 2 + _ORDERS], sums[:, 2 + _ORDERS :]
+    missed = (matches == 0) & (ngrams > 0)
+    smoothed = 0.5 ** np.cumsum(missed, axis=1)
+    counted = np.where(missed, smoothed, matches)
+    possible = np.all(ngrams > 0, axis=1) & np.any(matches > 0, axis=1)
+    safe = np.expand_dims(possible, 1)
+    precisions = np.where(safe, counted, 1.0) / np.where(safe, ngrams, 1.0)
+    brevity = np.minimum(1.0 - reference / np.maximum(length, 1.0), 0.0)
+    score = 100.0 * np.exp(brevity + np.log(precisions).mean(axis=1))
+    return np.where(possible, score, 0.0)
+
+
+def chrf_of(sums: Values) -> Values:
+    """chrF2 of each row of summed statistics."""
+    found, wanted, matched = sums[:, 0::3], sums[:, 1::3], sums[:, 2::3]
+    counted = (found > 0) & (wanted > 0)
+    orders = np.maximum(counted.sum(axis=1), 1)
+    precision = np.where(counted, matched / np.maximum(found, 1.0), 0.0).sum(axis=1) / orders
+    recall = np.where(counted, matched / np.maximum(wanted, 1.0), 0.0).sum(axis=1) / orders
+    below = _BETA_SQUARED * precision + recall
+    above = (1.0 + _BETA_SQUARED) * precision * recall
+    return 100.0 * np.where(below > 0, above / np.where(below > 0, below, 1.0), 0.0)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A corpus score with all that sacreBLEU says about it, under sacreBLEU's names."""
+
+    name: str
+    score: float
+    signature: str
+    verbose_score: str
+    confidence_mean: float
+    """Mean over the bootstrap samples."""
+    confidence_var: float
+    """Half the width of the 95 % confidence interval (so named by sacreBLEU)."""
+
+
+def bleu_score(counts: Counts, language: str, *, lowercase: bool = False) -> Score:
+    """BLEU of a corpus from the statistics of its sentences."""
+    return _score(bleu_metric(language, lowercase=lowercase), counts, bleu_of)
+
+
+def chrf_score(counts: Counts) -> Score:
+    """chrF2 of a corpus from the statistics of its sentences."""
+    return _score(chrf_metric(), counts, chrf_of)
+
+
+def _score(metric: "Metric", counts: Counts, score_of: Callable[[Values], Values]) -> Score:
+    corpus = metric._compute_score_from_stats(counts.sum(axis=0).tolist())
+    mean, half = confidence(score_of(resampled(counts)))
+    # As after sacreBLEU's own bootstrap, so that the signature names samples and seed.
+    signed = copy.copy(metric)
+    signed.num_refs, signed.n_bootstrap, signed.seed = 1, SAMPLES, str(SEED)
+    return Score(
+        name=corpus.name,
+        score=float(corpus.score),
+        signature=signed.get_signature().format(),
+        verbose_score=corpus._verbose,
+        confidence_mean=mean,
+        confidence_var=half,
+    )
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str) -> float:
     """Cased corpus BLEU of text in `language`."""
-    return float(bleu_metric(language).corpus_score(hypotheses, [references]).score)
+    metric = bleu_metric(language)
+    (counts,) = statistics(metric, [hypotheses], references)
+    return float(metric._compute_score_from_stats(counts.sum(axis=0).tolist()).score)
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Cased corpus chrF2."""
-    return float(chrf_metric().corpus_score(hypotheses, [references]).score)
+def mutual_bleu(one: Sequence[str], other: Sequence[str], language: str) -> float:
+    """The mean of BLEU with either list as the reference; 100 where they are the same."""
+    (there,) = statistics(bleu_metric(language), [one], other)
+    # The matches are the same the other way round; only lengths and numbers of n-grams change.
+    lengths = there[:, [1, 0]]
+    ngrams = [np.maximum(lengths[:, 0] - shorter, 0) for shorter in range(_ORDERS)]
+    back = np.column_stack([lengths, there[:, 2 : 2 + _ORDERS], *ngrams])
+    sums = np.stack([there.sum(axis=0), back.sum(axis=0)])
+    return float(bleu_of(sums.astype(np.float64)).mean())
 
 
-@lru_cache(maxsize=8)
-def _tokenizing_metric(language: str) -> "BLEU":
-    return bleu_metric(language)
+# --- Bootstrap resampling: sacreBLEU's samples, computed for all samples at once. Its own loop
+# takes a second per direction, and breaks off where chrF is 0 in some samples.
 
 
-def tokens(text: str, language: str) -> list[str]:
-    """The words that BLEU would see."""
-    return str(_tokenizing_metric(language).tokenizer(text.rstrip())).split()
+_CHUNK = 100
 
 
-def length_ratio(hypotheses: Sequence[str], references: Sequence[str], language: str) -> float:
-    """Tokens of all hypotheses over tokens of all references."""
-    found = sum(len(tokens(text, language)) for text in hypotheses)
-    return found / max(sum(len(tokens(text, language)) for text in references), 1)
+@lru_cache(maxsize=1)
+def _draws(sentences: int) -> npt.NDArray[np.uint16]:
+    """How often each sentence stands in each sample: [samples, sentences].
 
-
-def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Share of hypotheses equal to their reference, white space at the ends aside."""
-    pairs = zip(hypotheses, references, strict=True)
-    return _share(hypothesis.strip() == reference.strip() for hypothesis, reference in pairs)
-
-
-def copy_rate(sources: Sequence[str], hypotheses: Sequence[str]) -> float:
-    """Share of hypotheses equal to their source, case and white space at the ends aside.
-
-    Numbers and names rightly stay as they are, so that zero is not always to be had.
+    The draws depend on the number of sentences alone, so that two systems, and all directions of
+    a multi-parallel set, are resampled jointly; and they are sacreBLEU's draws for its seed.
     """
-    pairs = zip(sources, hypotheses, strict=True)
-    return _share(
-        source.strip().casefold() == hypothesis.strip().casefold() for source, hypothesis in pairs
-    )
+    random = np.random.default_rng(SEED)
+    counts = np.empty((SAMPLES, sentences), dtype=np.uint16)
+    for row in counts:
+        row[:] = np.bincount(random.integers(sentences, size=sentences), minlength=sentences)
+    return counts
 
 
-def repetition_rate(hypotheses: Sequence[str], language: str) -> float:
-    """Share of hypotheses with one to four tokens said three times or more in a row.
-
-    What is repeated must hold a letter: rows of dots and groups of digits are normal text.
-    """
-    return _share(is_repetitive(tokens(text, language)) for text in hypotheses)
-
-
-def is_repetitive(words: Sequence[str]) -> bool:
-    """Whether an n-gram (n up to 4) with a letter occurs three times in a row, in any case."""
-    words = [word.casefold() for word in words]
-    for size in range(1, _LONGEST_REPEATED + 1):
-        run = 0  # so many words in a row are the same as `size` places before
-        for place in range(size, len(words)):
-            run = run + 1 if words[place] == words[place - size] else 0
-            if run >= 2 * size and any(map(_has_letter, words[place - size : place])):
-                return True
-    return False
+def resampled(counts: Counts) -> Values:
+    """Column sums of each sample: [samples, columns] from [sentences, columns]."""
+    draws = _draws(len(counts))
+    columns = counts.astype(np.float64)
+    chunks = [draws[i : i + _CHUNK].astype(np.float64) @ columns for i in range(0, SAMPLES, _CHUNK)]
+    return np.concatenate(chunks)
 
 
-def _has_letter(word: str) -> bool:
-    return any(character.isalpha() for character in word)
+def bounds(samples: Values) -> tuple[float, float]:
+    """Between these lie 95 % of the samples."""
+    ordered = np.sort(samples)
+    tail = len(ordered) // 40
+    return float(ordered[tail]), float(ordered[-tail - 1])
 
 
-def _share(marks: Iterable[bool]) -> float:
-    seen = list(marks)
-    return sum(seen) / len(seen)
+def confidence(samples: Values) -> tuple[float, float]:
+    """The mean of the samples and half the width of their 95 % interval, as sacreBLEU has it."""
+    low, high = bounds(samples)
+    return float(samples.mean()), 0.5 * (high - low)

@@ -12,8 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,15 @@ from safetensors.torch import load_file
 from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
-from accord.data.store import sealed
 from accord.errors import AccordError
-from accord.files import atomic_write, sha256_of, sync_directory, writing_errors
+from accord.files import (
+    atomic_directory,
+    atomic_write,
+    clear_leftovers,
+    sealed,
+    sha256_of,
+    writing_errors,
+)
 
 FORMAT = 1
 _NAME = re.compile(r"step-(\d{8,})")
@@ -99,7 +104,7 @@ class Checkpoints:
         `more` are further tensors, each mapping in a file of its own name.
         """
         path = self.path(step)
-        with _published(path) as folder:
+        with atomic_directory(path) as folder:
             sums = {
                 "model.safetensors": _write(folder / "model.safetensors", model.state_dict()),
                 "optimizer.safetensors": _write(
@@ -187,22 +192,6 @@ def objective_states(state: Mapping[str, Any]) -> dict[str, Any]:
     return {**before, **state.get("objectives", {})}
 
 
-@contextmanager
-def _published(path: Path) -> Iterator[Path]:
-    """A folder under a temporary name that gets its own name when all of it is on disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with writing_errors(path):
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        try:
-            yield temporary
-            shutil.rmtree(path, ignore_errors=True)
-            temporary.replace(path)
-            sync_directory(path.parent)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-
-
 def _write(file: Path, tensors: Mapping[str, Tensor]) -> str:
     """Write tensors and return the checksum of what should now be on disk."""
     # Not save_file(): of a full disk it tells in an error of its own kind, without a number.
@@ -246,7 +235,8 @@ def average(checkpoints: Sequence[Path], target: Path) -> None:
                 value = file.get_tensor(name).double()
                 total[name] = total[name].add_(value) if name in total else value
     mean = {name: (value / len(opened)).float() for name, value in total.items()}
-    with _published(target) as folder:
+    clear_leftovers(target)
+    with atomic_directory(target) as folder:
         sums = {"model.safetensors": _write(folder / "model.safetensors", mean)}
         steps = [checkpoint.step for checkpoint in opened]
         _seal(folder, {"step": steps[-1], "average_of": steps, "files": sums})

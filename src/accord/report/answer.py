@@ -222,11 +222,11 @@ def _details(
 
 def _difference(main: System, system: System, tested: Difference) -> str:
     """The test has the other system first; people ask how the main one does."""
-    low, high = signed(-tested.high), signed(-tested.low)
+    low, high = signed(-tested.high, 1), signed(-tested.low, 1)
     own = {"pivot": "pivoting", "ensemble": "its ensemble"}
     name = own[system.way] if system.run == main.run else system.run
     return (
-        f"Zero-shot BLEU against {name}: {signed(-tested.difference)} "
+        f"Zero-shot BLEU against {name}: {signed(-tested.difference, 1)} "
         f"(95 % interval {low} to {high}, {p_value(tested.p)})."
     )
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from accord.report.data import KINDS, History, Points, Report, ReportedRun
+from accord.graph import KINDS
+from accord.report.contents import History, Points, Report, ReportedRun
 from accord.report.numbers import count
 
 _WIDTH, _HEIGHT = 480.0, 300.0

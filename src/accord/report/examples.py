@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from accord.evaluation.records import Lines
-from accord.metrics.bootstrap import chrf_of
+from accord.metrics.bleu import chrf_of
 from accord.report.answer import System
-from accord.report.data import Report
+from accord.report.contents import Report
 
 # About so many in all, so that a page with many languages stays small.
 _ALL = 160

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from accord.evaluation.records import DirectionScores, Evaluation
-from accord.report.data import KINDS, Report, ReportedRun, Validation
+from accord.graph import KINDS
+from accord.report.contents import Report, ReportedRun, Validation
 from accord.report.numbers import NONE, count, nats, percent, score
 
 # --- Plain tables of text: written once, shown as HTML and as Markdown.

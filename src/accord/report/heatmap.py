@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from accord.evaluation.records import DirectionScores
-from accord.report.data import Report, ReportedRun
+from accord.report.contents import Report, ReportedRun
 from accord.report.numbers import percent, score
 
 # --- A sequential colour map that the colour-blind can read, and text that is legible on it.
@@ -146,7 +146,7 @@ def _map(
         if source == target:
             return None
         name = f"{source}-{target}"
-        kind = "supervised" if graph.is_supervised(source, target) else "zero-shot"
+        kind = graph.kind((source, target))
         known = _of(direct, name, value)
         pivot = f"{text(_of(pivots, name, value))}" if name in pivots else ""
         back = None if known is None else colour(shade(known))

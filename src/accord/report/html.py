@@ -15,7 +15,7 @@ from accord.files import atomic_write
 from accord.report import figures
 from accord.report.answer import QUESTION
 from accord.report.charts import Chart, consistency_chart, learning_curves, svg, swatch
-from accord.report.data import Report
+from accord.report.contents import Report
 from accord.report.examples import examples
 from accord.report.figures import accounts
 from accord.report.heatmap import bleu_maps, off_target_maps

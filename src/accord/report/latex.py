@@ -2,7 +2,7 @@
 
 import re
 
-from accord.report.data import Report
+from accord.report.contents import Report
 from accord.report.numbers import NONE, score
 from accord.report.paper_table import MARKS, NAMES, Cell, Metric, Row, table
 

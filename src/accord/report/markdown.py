@@ -7,7 +7,7 @@ from pathlib import Path
 from accord.files import atomic_write
 from accord.report import figures
 from accord.report.answer import QUESTION
-from accord.report.data import Report
+from accord.report.contents import Report
 from accord.report.examples import DirectionExamples, examples
 from accord.report.figures import Grid, accounts
 from accord.report.heatmap import HeatCell, HeatMap, bleu_maps, off_target_maps

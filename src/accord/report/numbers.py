@@ -9,9 +9,9 @@ def score(value: float | None) -> str:
     return NONE if value is None else f"{value:.1f}"
 
 
-def signed(value: float) -> str:
-    """A difference of scores, with its sign."""
-    return f"{value:+.1f}".replace("-", "−")
+def signed(value: float, digits: int = 2) -> str:
+    """A difference of scores, with its sign; what rounds to zero is `+0.00`."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "−")
 
 
 def percent(share: float | None, digits: int = 1) -> str:

@@ -11,6 +11,7 @@ from typing import Literal
 from accord.evaluation.records import DirectionScores
 from accord.evaluation.scores import groups
 from accord.evaluation.significance import Difference
+from accord.graph import KINDS
 from accord.report.answer import System, common
 
 Metric = Literal["bleu", "chrf"]
@@ -58,7 +59,7 @@ def table(found: Sequence[System], metric: Metric) -> Table:
     """The scores of all systems in all directions of the first."""
     main, shared = found[0].rows, common(found)
     rows: list[Row] = []
-    for kind in ("supervised", "zero-shot"):
+    for kind in KINDS:
         some = [name for name, row in main.items() if row.kind == kind]
         rows += [_direction(found, name, kind, metric) for name in some]
         if averaged := [name for name in some if name in shared]:

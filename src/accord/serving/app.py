@@ -226,7 +226,7 @@ def _add_knowledge(
         Way(
             source=source,
             target=target,
-            kind="supervised" if graph.is_supervised(source, target) else "zero-shot",
+            kind=graph.kind((source, target)),
             via=list((graph.pivot_path(source, target) or ())[1:-1]),
         )
         for source, target in graph.directions

@@ -143,7 +143,7 @@ class Planner:
         """How a translation came to be."""
         if via:
             return "pivot"
-        return "supervised" if self.graph.is_supervised(source, target) else "zero-shot"
+        return self.graph.kind((source, target))
 
     def _check_languages(self, asked: TranslateRequest) -> None:
         via = AUTO if asked.via is None else asked.via

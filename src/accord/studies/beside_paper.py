@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from statistics import pstdev
 
 from accord.evaluation.significance import Difference
+from accord.graph import KINDS, Kind
 from accord.report.figures import Grid, grid
-from accord.report.numbers import NONE
-from accord.studies.claims import signed
+from accord.report.numbers import NONE, signed
 from accord.studies.outcome import NAMES, Outcome
-from accord.studies.paper import KINDS, SYSTEMS, Kind, PaperTable, Scores
+from accord.studies.paper import SYSTEMS, PaperTable, Scores
 
 ABOVE, BELOW = "▲", "▼"
 MARKS_EXPLAINED = (

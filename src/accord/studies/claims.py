@@ -14,7 +14,7 @@ from typing import Literal
 
 from accord.evaluation.significance import Difference
 from accord.report.answer import LEAST_BLEU
-from accord.report.numbers import NONE, p_value
+from accord.report.numbers import NONE, p_value, signed
 
 Verdict = Literal["holds", "does not hold", "not tested here"]
 
@@ -163,8 +163,3 @@ def _numbers(found: Compared) -> str:
         f"{mean.theirs:.2f}; 95 % interval {signed(mean.low)} to {signed(mean.high)}, "
         f"{p_value(mean.p)})"
     )
-
-
-def signed(value: float) -> str:
-    """A difference with two digits, as the paper has scores."""
-    return f"{round(value, 2) + 0.0:+.2f}".replace("-", "−")

@@ -13,10 +13,9 @@ from accord.evaluation.records import Average, Evaluated, Evaluation
 from accord.evaluation.significance import Comparison, Difference, compare
 from accord.machine import commit
 from accord.report.answer import direct, in_way
-from accord.report.data import ReportedRun, notes, read_runs
+from accord.report.contents import ReportedRun, notes, read_runs
 from accord.report.figures import Grid, grid
-from accord.report.numbers import NONE, count
-from accord.studies.claims import signed
+from accord.report.numbers import NONE, count, signed
 
 AVERAGES = {
     "supervised": "supervised",

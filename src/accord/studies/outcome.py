@@ -7,8 +7,9 @@ from pathlib import Path
 from accord.errors import AccordError
 from accord.evaluation.records import Average, DirectionScores, Evaluated
 from accord.evaluation.significance import Comparison, compare
+from accord.graph import Kind
 from accord.report.answer import direct, in_way
-from accord.report.data import Report, build
+from accord.report.contents import Report, build
 from accord.studies.branches import Options, Study
 from accord.studies.claims import (
     BETTER,
@@ -24,7 +25,7 @@ from accord.studies.claims import (
     judge_robust,
     not_tested,
 )
-from accord.studies.paper import TABLES, Kind, PaperTable, System
+from accord.studies.paper import TABLES, PaperTable, System
 
 NAMES = {"basic": "Basic", "pivot": "Pivot", "agree": "Agree", "complete": "Complete"}
 _GROUPS: dict[Kind, str] = {"supervised": "supervised", "zero-shot": "zero_shot"}

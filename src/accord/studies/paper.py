@@ -10,11 +10,10 @@ from statistics import fmean
 from typing import Literal
 
 from accord.errors import AccordError
+from accord.graph import Kind
 
 System = Literal["basic", "pivot", "agree"]
-Kind = Literal["supervised", "zero-shot"]
 SYSTEMS: tuple[System, ...] = ("basic", "pivot", "agree")
-KINDS: tuple[Kind, ...] = ("supervised", "zero-shot")
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from statistics import fmean
 from accord.evaluation.folder import evaluation_directory
 from accord.evaluation.significance import Difference
 from accord.machine import commit
-from accord.report.data import ReportedRun, read_runs
+from accord.report.contents import ReportedRun, read_runs
 from accord.report.figures import Grid, grid
-from accord.report.numbers import NONE, count
-from accord.studies.claims import signed
+from accord.report.numbers import NONE, count, signed
 from accord.studies.compare import columns, interval
 from accord.studies.page import markdown
 from accord.studies.plan import PlannedRun, PlannedStudy

@@ -8,11 +8,11 @@ from typing import Any
 
 from accord.config.schema import Experiment
 from accord.errors import AccordError
-from accord.report.data import ReportedRun
+from accord.report.contents import ReportedRun
 from accord.report.figures import Grid, grid
-from accord.report.numbers import NONE, count
+from accord.report.numbers import NONE, count, signed
 from accord.studies import beside_paper as tables
-from accord.studies.claims import ROBUST, Judged, signed
+from accord.studies.claims import ROBUST, Judged
 from accord.studies.compare import ComparedRuns, interval
 from accord.studies.outcome import NAMES, Outcome, judge, judge_sizes, outcome_of
 from accord.studies.page import markdown

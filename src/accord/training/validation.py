@@ -11,13 +11,14 @@ import torch
 
 from accord.config.schema import Experiment, ValidationSettings
 from accord.data.store import HeldOutSets, Store
-from accord.data.vocabulary import EOS, Vocabulary
 from accord.errors import AccordError
 from accord.graph import Direction, TranslationGraph
 from accord.inference.beam_search import TorchEngine
-from accord.inference.scoring import cross_entropies
-from accord.inference.text import Decoder, source_rows
-from accord.metrics.bleu import bleu, exact_match
+from accord.inference.results import Loss
+from accord.inference.scoring import text_cross_entropies
+from accord.inference.text import Decoder
+from accord.metrics.bleu import bleu, mutual_bleu
+from accord.metrics.rates import exact_match
 from accord.models.base import Seq2Seq
 
 # --- Judging zero-shot directions without their references.
@@ -62,7 +63,7 @@ def agreement(found: Sequence[Anchor], translate: Translate) -> float | None:
     for anchor in found:
         target = anchor.direction.target
         one, other = translate(anchor.sources, target), translate(anchor.others, target)
-        scores += [bleu(one, other, target), bleu(other, one, target)]
+        scores.append(mutual_bleu(one, other, target))
     return float(np.mean(scores)) if scores else None
 
 
@@ -121,8 +122,7 @@ class Validator:
         for direction in graph.directions if everything else graph.supervised_directions:
             sources, references = store.held_out.pair("dev", *direction)
             if sources:
-                kind = "supervised" if graph.is_supervised(*direction) else "zero-shot"
-                self.sets.append((direction, kind, sources, references))
+                self.sets.append((direction, graph.kind(direction), sources, references))
         by_agreement = self.settings.metric == "agreement"
         self.anchors = (
             anchors(store.held_out, graph, self.settings.sentences)
@@ -190,9 +190,10 @@ class Validator:
         references: list[str],
         hypotheses: list[str],
     ) -> DirectionScores:
-        entropy = cross_entropy(
-            model, self.vocabulary, sources, references, direction.target, self.device
+        given = text_cross_entropies(
+            model, self.vocabulary, sources, references, direction.target, device=self.device
         )
+        entropy = Loss.total(given).per_token
         if not hypotheses:
             return DirectionScores(kind, entropy, None, None)
         references = references[: len(hypotheses)]
@@ -207,19 +208,3 @@ class Validator:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
-
-
-def cross_entropy(
-    model: Seq2Seq,
-    vocabulary: Vocabulary,
-    sources: Sequence[str],
-    references: Sequence[str],
-    target: str,
-    device: torch.device,
-    batch_tokens: int = 16_384,
-) -> float:
-    """Mean negative log-likelihood of the reference tokens by teacher forcing, in nats."""
-    inputs = source_rows(vocabulary, sources, target)
-    outputs = [[*row, EOS] for row in vocabulary.encode(references)]
-    sums = cross_entropies(model, inputs, outputs, device=device, batch_tokens=batch_tokens)
-    return sum(sums) / sum(map(len, outputs))

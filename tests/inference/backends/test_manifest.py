@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from accord.data.store import sealed
 from accord.errors import AccordError
+from accord.files import sealed
 from accord.inference.backends.manifest import (
     NAME,
     Bleu,

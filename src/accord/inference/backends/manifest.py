@@ -18,9 +18,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from accord.data.store import sealed
 from accord.errors import AccordError
-from accord.files import atomic_write, reading_errors, sha256_of
+from accord.files import atomic_write, reading_errors, sealed, sha256_of
 from accord.graph import Direction, TranslationGraph
 
 NAME = "export.json"

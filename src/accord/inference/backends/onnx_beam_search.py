@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from accord.data.vocabulary import EOS, PAD
 from accord.inference.backends.onnx_sessions import Floats, Ints, Sessions, Step, Values
-from accord.inference.results import Choices, Found, History, SearchSettings
+from accord.inference.results import Choices, Found, History, SearchSettings, length_penalty
 from accord.inference.text import most_tokens, padded_array
 
 _NEVER = np.float32(-np.inf)
@@ -135,10 +135,10 @@ def advance(
     if settings.beam == 1:  # greedy search: the end takes the only place there is
         log_p_BK[ends_BK] = _NEVER
     end_BK = np.where(ends_BK, end_BK, _NEVER)
-    scores_BK = end_BK / _length_penalty(np.float32(step + 1), alpha)
+    scores_BK = end_BK / length_penalty(np.float32(step + 1), alpha)
     best_BN = _largest(np.concatenate([beam.best_BN, scores_BK], axis=1), settings.nbest)
     # No hypothesis can do better than to reach the greatest length at no further cost.
-    bound_B = log_p_BK[:, 0] / _length_penalty((limits_B + 1).astype(np.float32), alpha)
+    bound_B = log_p_BK[:, 0] / length_penalty((limits_B + 1).astype(np.float32), alpha)
     parent_R = (np.arange(len(limits_B))[:, None] * rows + place_BK).ravel()
     after = Beam(
         token_BK.ravel(),
@@ -179,7 +179,3 @@ def _written(history_RT: Ints, parent_R: Ints, token_R: Ints, step: int) -> Ints
 
 def _largest(scores_BX: Floats, count: int) -> Floats:
     return np.sort(scores_BX, axis=1)[:, ::-1][:, :count]
-
-
-def _length_penalty(length: "np.float32 | Floats", alpha: float) -> "np.float32 | Floats":
-    return ((np.float32(5.0) + length) / np.float32(6.0)) ** np.float32(alpha)

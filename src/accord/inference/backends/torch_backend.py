@@ -6,15 +6,15 @@ from typing import get_args
 
 import torch
 
-from accord.data.vocabulary import EOS, Vocabulary
+from accord.data.vocabulary import Vocabulary
 from accord.errors import AccordError
 from accord.graph import TranslationGraph
 from accord.inference.backends.base import Backend, LoadSettings, ParallelTexts, Precision
 from accord.inference.beam_search import TorchEngine
 from accord.inference.ensemble_search import EnsembleDecoder
 from accord.inference.results import SearchSettings, Translation
-from accord.inference.scoring import cross_entropies
-from accord.inference.text import Decoder, TokenCounts, mended, source_rows
+from accord.inference.scoring import text_cross_entropies
+from accord.inference.text import Decoder, TokenCounts, mended
 from accord.models.base import Seq2Seq
 from accord.models.build import build_model
 from accord.models.checkpoint import find_checkpoint
@@ -90,13 +90,16 @@ class TorchBackend(Backend):
     def cross_entropy(
         self, sources: Sequence[str], references: Sequence[str], to: str
     ) -> list[tuple[float, int]]:
-        """-log P of each reference in nats, and its number of tokens, by teacher forcing."""
-        inputs = source_rows(self.vocabulary, [mended(text) for text in sources], to)
-        rows = self.vocabulary.encode([mended(text) for text in references])
-        outputs = [[*row, EOS] for row in rows]
+        """-log P of each reference in nats, and its number of tokens; both include its end."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
-            found = cross_entropies(self.model, inputs, outputs, device=self.device)
-        return [(nll, len(row)) for nll, row in zip(found, outputs, strict=True)]
+            return text_cross_entropies(
+                self.model,
+                self.decoder.vocabulary,
+                [mended(text) for text in sources],
+                [mended(text) for text in references],
+                to,
+                device=self.device,
+            )
 
 
 def pick_device(name: str | None) -> torch.device:

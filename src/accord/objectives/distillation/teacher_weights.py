@@ -22,7 +22,8 @@ from accord.errors import AccordError
 from accord.files import atomic_write, expand
 from accord.graph import Direction
 from accord.inference.text import Decoder
-from accord.metrics.bleu import bleu, length_ratio
+from accord.metrics.bleu import bleu
+from accord.metrics.rates import length_ratio
 from accord.models.build import build_model
 from accord.models.checkpoint import find_checkpoint
 from accord.objectives.base import Context

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from accord.data.store import sealed
 from accord.errors import AccordError
-from accord.report.data import build, read_history
+from accord.files import sealed
+from accord.report.contents import build, read_history
 from made_runs import make_run, manifest
 
 

@@ -18,7 +18,6 @@ from accord.run_directory import RunDirectory, read_metrics
 # --- The course of training, read from metrics.jsonl.
 
 
-KINDS = ("supervised", "zero-shot")
 Points = tuple[tuple[float, float], ...]
 
 
