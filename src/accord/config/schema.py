@@ -175,6 +175,21 @@ class ModelSettings(Section):
     """Feed the attention of the step before into the bottom decoder layer, as the paper does;
     training is about 15 % faster without."""
 
+    @property
+    def encoder_depth(self) -> int:
+        """The number of encoder layers in force."""
+        return self.encoder_layers or {"paper": 2, "gnmt3": 3}[self.preset]
+
+    @property
+    def encoder_states(self) -> int:
+        """How many states the encoder ends with: two per layer where all are bidirectional."""
+        return self.encoder_depth * (2 if self.preset == "paper" else 1)
+
+    @property
+    def decoder_depth(self) -> int:
+        """The number of decoder layers in force: one for each state, if not given."""
+        return self.decoder_layers or self.encoder_states
+
 
 class OptimizerSettings(Section):
     """How gradients become steps. A plain string is a kind."""

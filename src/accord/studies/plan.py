@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from accord.config.load import Location, load, load_section, recipe, shipped_plan
+from accord.config.checks import Location
+from accord.config.load import load, load_section, recipe, shipped_plan
 from accord.config.schema import Experiment
 from accord.config.section import Real, Section, Whole
 from accord.errors import AccordError
