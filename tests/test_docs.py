@@ -144,9 +144,10 @@ def test_formats_and_cleaning_steps_are_described():
 
 def test_files_named_in_the_layout_exist():
     page = TEXTS[ROOT / "docs/architecture.md"]
-    for folder in ("src/accord", "src/accord/corpus"):
-        table = page.partition(f"`{folder}/`, ")[2].partition("\n\n")[2].partition("\n\n")[0]
-        names = re.findall(r"`([\w/]+(?:\.py|/))`", re.sub(r" \| .*", "", table))
-        assert len(names) > 10
-        for name in names:
-            assert (ROOT / folder / name).exists(), name
+    table = page.partition("`src/accord/`, ")[2].partition("\n\n")[2].partition("\n\n")[0]
+    names = re.findall(r"`([\w/]+(?:\.py|/))`", re.sub(r" \| .*", "", table))
+    assert len(names) > 10
+    for name in names:
+        assert (ROOT / "src/accord" / name).exists(), name
+    there = {path.name for path in (ROOT / "src/accord").iterdir() if path.name[0] != "_"}
+    assert there - {"py.typed"} == {name.strip("/") for name in names}
