@@ -9,6 +9,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from accord.config.model_settings import model_contradictions
 from accord.config.schema import Experiment, HeldOut, Source, pair_languages
 from accord.errors import AccordError
 from accord.files import expand, names_in
@@ -262,6 +263,8 @@ def _allowed(location: Location) -> str:
 
 def _contradictions(experiment: Experiment) -> Iterator[tuple[Location, str, str]]:
     """What no single key shows: undeclared languages, a graph in pieces, and the like."""
+    for key, what, fix in model_contradictions(experiment.model):
+        yield ("model", key), what, fix
     languages = set(experiment.languages)
     if len(languages) < len(experiment.languages):
         yield ("languages",), "a language is listed twice", "list each language once"
