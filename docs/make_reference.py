@@ -29,7 +29,7 @@ _BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
 _HEAD = """\
 # The experiment file
 
-<!-- Made by docs/make_reference.py from src/accord/config*.py: change those, then `make docs`. -->
+<!-- Made by docs/make_reference.py from src/accord/config/: change that, then `make docs`. -->
 
 One YAML file says what an experiment is made of. Only `languages` and `corpora` are required:
 

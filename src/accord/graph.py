@@ -94,6 +94,17 @@ class TranslationGraph:
         """The languages that `source` has a supervised direction into."""
         return tuple(target for target in self.languages if self.is_supervised(source, target))
 
+    def anchors(self, source: str, target: str) -> tuple[str, ...]:
+        """The languages that share data with `source` and have data into `target`.
+
+        Their translation can stand in for the reference of a direction that has none.
+        """
+        return tuple(
+            other
+            for other in self.languages
+            if self.linked(source, other) and self.is_supervised(other, target)
+        )
+
     def spans(self) -> bool:
         """Whether the supervised directions, taken without their arrows, connect all languages.
 

@@ -27,7 +27,7 @@ from accord.export.exporters import EXPORTERS
 from accord.inference.backends.base import Backend
 from accord.inference.backends.loading import BACKENDS
 from accord.inference.backends.manifest import Manifest, ModelFacts
-from accord.inference.results import Found
+from accord.inference.backtrace import Found
 from accord.inference.text import Decoder
 from exportable import made_run
 

@@ -46,7 +46,7 @@ class NumberedWords:
 def experiment(languages=("en", "de", "fr"), name="toy"):
     """A star: all languages tied to the first."""
     first, *others = languages
-    corpora = [{"pair": f"{first}-{x}", "train": [{"path": f"train.{x}"}]} for x in others]
+    corpora = [{"pair": f"{first}-{x}", "train": [{"path": f"train.{x}.{{lang}}"}]} for x in others]
     return Experiment(name=name, languages=tuple(languages), corpora=tuple(corpora))
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from accord.graph import Direction, TranslationGraph
 from accord.inference.results import Hypothesis, Translation
+from accord.serving.access_log import Log
 from accord.serving.metrics_text import Meter
-from accord.serving.model import Opened
-from accord.serving.observation import Log
+from accord.serving.opened_model import Opened
 from accord.serving.server import address, listening_socket, make_server
 from accord.serving.settings import ServeSettings
 

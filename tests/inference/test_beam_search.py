@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from accord.data.vocabulary import EOS, PAD
+from accord.inference.backtrace import Found
 from accord.inference.beam_search import BeamSearch, padded
 from accord.inference.cuda_steps import EagerStepper, FixedShapes
-from accord.inference.results import Found, SearchSettings
+from accord.inference.results import SearchSettings
 from accord.inference.scoring import cross_entropies
 from search_models import TAGS, V, chain, gnmt, plain_search, random_sources
 

@@ -6,8 +6,8 @@ import pytest
 
 from accord.inference.results import SearchSettings
 from accord.serving.batching import Batcher, Job, Route
+from accord.serving.messages import Refusal
 from accord.serving.metrics_text import Meter
-from accord.serving.schema import Refusal
 from accord.serving.settings import ServeSettings
 from serving_fakes import FakeTranslator, until
 

@@ -12,7 +12,7 @@ import pytest
 from accord.cli.publish import serve
 from accord.errors import AccordError
 from accord.inference.translator import Translator
-from accord.serving.model import open_translator
+from accord.serving.opened_model import open_translator
 from exportable import made_run
 
 pytestmark = pytest.mark.slow
@@ -74,7 +74,7 @@ def test_an_exported_model_is_served_without_pytorch(run, tmp_path):
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from accord.serving.model import open_translator\n"
+        "from accord.serving.opened_model import open_translator\n"
         "from accord.serving.app import create_app\n"
         "from accord.serving.settings import ServeSettings\n"
         "create_app(open_translator(Path(sys.argv[1])), ServeSettings())\n"

@@ -6,9 +6,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from accord.graph import TranslationGraph
+from accord.serving.access_log import Log
 from accord.serving.app import create_app
 from accord.serving.metrics_text import Meter
-from accord.serving.observation import Log
 from accord.serving.settings import ServeSettings
 from serving_fakes import FakeTranslator, Lines, opened, star
 

@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis import checks
 from starlette.testclient import TestClient
 
+from accord.serving.access_log import Log
 from accord.serving.app import create_app
 from accord.serving.metrics_text import Meter
-from accord.serving.observation import Log
 from accord.serving.settings import ServeSettings
 from serving_fakes import Lines, opened
 

@@ -7,14 +7,15 @@ import threading
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from accord.data.language_id import LanguageGuesser
 from accord.errors import AccordError
 from accord.inference.results import Hypothesis, SearchSettings, Translation
+from accord.serving.access_log import Log
+from accord.serving.admission import Keys, read_keys
 from accord.serving.connection import most_connections
-from accord.serving.limits import Keys, read_keys
 from accord.serving.metrics_text import SIZE, Meter
-from accord.serving.model import Tracer
-from accord.serving.observation import Log
-from accord.serving.routes import Detector, language_name
+from accord.serving.opened_model import Tracer
+from accord.serving.planner import language_name
 from accord.serving.server import listening_socket
 from accord.serving.settings import ServeSettings
 from serving_fakes import FakeTranslator, Lines, Words, until
@@ -179,14 +180,15 @@ def test_log_lines_are_one_line_each():
 
 
 def test_detection_knows_the_models_languages_only():
-    detector = Detector(["de", "en", "zh_Hant", "qqq"])
+    options = {"known_only": True, "percentages": True}
+    detector = LanguageGuesser(["de", "en", "zh_Hant", "qqq"], **options)
     assert detector.languages == ("de", "en", "zh_Hant")
     ranked = detector.rank("Das ist ein ganz gewöhnlicher deutscher Satz.")
     assert ranked[0][0] == "de"
     assert ranked[0][1] > 90
     assert {language for language, _ in ranked} == {"de", "en", "zh_Hant"}
     assert detector.rank("1234 … 🎉")[0][1] == 0.0
-    assert Detector(["qqq"]).languages == ()
+    assert LanguageGuesser(["qqq"], **options).languages == ()
 
 
 def test_alignments_skip_the_tag_and_the_end():

@@ -86,6 +86,18 @@ def test_another_model_cannot_be_accepted(toy, tmp_path, change):
     assert RunDirectory(tmp_path).experiment() == before
 
 
+def test_a_key_that_is_newer_than_the_run_is_no_change(toy, tmp_path):
+    """Runs of before `model.kind` go on: what they do not say has its default."""
+    settings = experiment(toy, tmp_path, training__steps=3)
+    train(settings)
+    recorded = tmp_path / "experiment.yaml"
+    text = recorded.read_text(encoding="utf-8")
+    assert "\n  kind: gnmt\n" in text
+    recorded.write_text(text.replace("\n  kind: gnmt\n", "\n"), encoding="utf-8")
+    assert RunDirectory(tmp_path).experiment() == settings
+    assert train(settings).step == 3
+
+
 def test_dropout_may_change(toy, tmp_path):
     train(experiment(toy, tmp_path, training__steps=3))
     settings = experiment(toy, tmp_path, training__steps=5, model__dropout=0.0)
@@ -93,10 +105,11 @@ def test_dropout_may_change(toy, tmp_path):
 
 
 def test_before_the_first_checkpoint_a_change_is_no_matter(toy, tmp_path):
-    """A slip that shows only when the model is built must not block the run's directory."""
-    wrong = experiment(toy, tmp_path, model__decoder_layers=1, model__encoder_layers=4)
-    with pytest.raises(AccordError):
+    """A slip that shows only when training is set up must not block the run's directory."""
+    wrong = experiment(toy, tmp_path, objective__complete={"teacher": {"run": "no-such-run"}})
+    with pytest.raises(AccordError, match="no run directory"):
         train(wrong)
+    assert (tmp_path / "experiment.yaml").is_file()
     assert train(experiment(toy, tmp_path, training__steps=2)).finished
     assert checkpoints(tmp_path) == [2]
 

@@ -1,4 +1,4 @@
-"""Commands about data: config, graph, prepare, builtin."""
+"""Commands about data: config, graph, builtin, fetch, prepare."""
 
 import json
 import sys
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from accord.cli.options import ExperimentFile, Overrides, Quiet
+from accord.cli.options import ExperimentFile, Overrides, Quiet, grouped
+from accord.data.builtin import BuiltinSettings
 
 if TYPE_CHECKING:
     from accord.fetching.catalogue import Dataset
@@ -104,21 +105,17 @@ def prepare(
     typer.echo(f"{result.store.directory}: {state}", err=True)
 
 
+@grouped
 def builtin(
     directory: Annotated[Path, typer.Argument(help="Where to write the text files.")],
     pairs: Annotated[
         str, typer.Option(help="Corpora to make, separated by commas.")
     ] = "en-de,en-es,en-fr",
-    lines: Annotated[int, typer.Option(min=1, help="Lines of each training corpus.")] = 6000,
-    held_out: Annotated[int, typer.Option(min=1, help="Lines of dev and of test.")] = 300,
-    overlap: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of the lines that stands in all corpora.")
-    ] = 0.5,
-    largest: Annotated[int, typer.Option(min=10, help="Largest number that occurs.")] = 1000,
     kinds: Annotated[
         str | None, typer.Option(help="Kinds of phrases, separated by commas; all by default.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed, other lines.")] = 1,
+    *,
+    settings: BuiltinSettings,
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite files that have other contents.")
     ] = False,
@@ -133,15 +130,11 @@ def builtin(
     corpus = made.make(
         languages,
         wanted,
-        lines,
-        seed=seed,
-        overlap=overlap,
-        largest=largest,
-        held_out=held_out,
         kinds=[kind.strip() for kind in kinds.split(",")] if kinds else KINDS,
+        **vars(settings),
     )
     paths = made.write(corpus, directory, force=force)
-    typer.echo(f"{directory}: {len(paths)} files, {lines:,} lines a corpus", err=True)
+    typer.echo(f"{directory}: {len(paths)} files, {settings.lines:,} lines a corpus", err=True)
 
 
 # --- The command fetch.

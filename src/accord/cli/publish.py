@@ -1,4 +1,4 @@
-"""The command that makes a model ready for use without PyTorch: export."""
+"""Commands that put a model to use elsewhere: export, serve."""
 
 import os
 from pathlib import Path
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from accord.cli.options import (
-    Beam,
     CheckpointName,
-    Device,
+    ModelOptions,
     ModelPath,
-    PrecisionName,
     Quiet,
     RunPath,
     Threads,
+    grouped,
 )
 from accord.errors import AccordError
 from accord.export.exporters import EXPORTERS
+from accord.serving.settings import ServeSettings
 
 if TYPE_CHECKING:
     from accord.inference.backends.manifest import Check
@@ -85,11 +85,11 @@ def _comparison(check: "Check") -> str:
 # --- The command that serves a model over HTTP: serve.
 
 
+@grouped
 def serve(
     run: ModelPath,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0: all.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0: any free port.")] = 5000,
-    workers: Annotated[int, typer.Option(min=1, help="Processes; each holds the model.")] = 1,
+    *,
+    settings: ServeSettings,
     api_key_file: Annotated[
         Path | None, typer.Option(help="Who may translate: one key a line. Else everybody.")
     ] = None,
@@ -97,24 +97,7 @@ def serve(
         list[str] | None,
         typer.Option(metavar="ORIGIN", help="Web pages that may use the API; may be repeated."),
     ] = None,
-    max_characters: Annotated[int, typer.Option(help="Characters in a request.")] = 5000,
-    max_sentences: Annotated[int, typer.Option(help="Sentences in a request.")] = 256,
-    max_body: Annotated[int, typer.Option(help="Bytes in a request.")] = 262_144,
-    timeout: Annotated[float, typer.Option(help="Seconds a translation may take.")] = 30.0,
-    read_timeout: Annotated[float, typer.Option(help="Seconds to send a request.")] = 10.0,
-    queue: Annotated[int, typer.Option(help="Sentences that may wait.")] = 1024,
-    batch_delay: Annotated[
-        float, typer.Option(help="Milliseconds to wait for sentences to translate together.")
-    ] = 5.0,
-    batch_size: Annotated[int, typer.Option(help="Sentences translated together.")] = 32,
-    log_texts: Annotated[
-        bool, typer.Option("--log-texts", help="Texts in the log as well; else only their length.")
-    ] = False,
-    checkpoint: CheckpointName = "best",
-    beam: Beam = 4,
-    device: Device = None,
-    threads: Threads = None,
-    precision: PrecisionName = "auto",
+    model: ModelOptions,
 ) -> None:
     """Serve a model over HTTP: a page, and the API of LibreTranslate.
 
@@ -122,40 +105,22 @@ def serve(
     """
     # Read when the OpenMP library is loaded: waiting threads are to sleep, not to spin.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from dataclasses import replace
     from functools import partial
 
     from accord.inference.backends.base import LoadSettings
     from accord.machine import cores
-    from accord.serving.limits import read_keys
-    from accord.serving.model import open_translator
-    from accord.serving.settings import ServeSettings
+    from accord.serving.admission import read_keys
+    from accord.serving.opened_model import open_translator
 
-    settings = ServeSettings(
-        host=host,
-        port=port,
-        workers=workers,
-        max_characters=max_characters,
-        max_sentences=max_sentences,
-        max_body=max_body,
-        timeout=timeout,
-        read_timeout=read_timeout,
-        queue=queue,
-        batch_delay=batch_delay,
-        batch_size=batch_size,
-        beam=beam,
+    settings = replace(
+        settings,
         api_keys=read_keys(api_key_file) if api_key_file else (),
         cors=tuple(cors or ()),
-        log_texts=log_texts,
     )
-    if workers > 1 and threads is None:
-        threads = max(1, cores() // workers)
-    loading = LoadSettings(
-        checkpoint,
-        device,
-        threads,
-        precision,  # type: ignore[arg-type]  # checked by the backend
-    )
-    open_model = partial(open_translator, run, loading)
+    if settings.workers > 1 and model.threads is None:
+        model = replace(model, threads=max(1, cores() // settings.workers))
+    open_model = partial(open_translator, run, LoadSettings(**vars(model)))
     try:
         from accord.serving.server import address, listening_socket
         from accord.serving.server import serve as serve_here
@@ -167,7 +132,7 @@ def serve(
     with listening_socket(settings) as sock:
         # Flushed at once: whoever started the server may wait for this line.
         ready = partial(print, f"listening on {address(sock)}", flush=True)
-        if workers > 1:
+        if settings.workers > 1:
             Supervisor(settings, open_model, sock).run(ready)
         else:
             serve_here(settings, open_model, sock, ready=ready)

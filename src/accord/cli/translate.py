@@ -7,24 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from accord.cli.options import (
-    BatchTokens,
-    Beam,
-    CheckpointName,
-    Device,
-    EnsembleMembers,
-    LengthPenalty,
-    ModelPath,
-    NoRepeat,
-    PivotNbest,
-    PrecisionName,
-    Quiet,
-    RunPath,
-    Threads,
-    VocabularyChoice,
-)
+from accord.cli.options import EnsembleMembers, ModelOptions, ModelPath, Quiet, RunPath, grouped
+from accord.inference.results import SearchSettings
 
 
+@grouped
 def translate(
     run: ModelPath,
     to: Annotated[str, typer.Option("--to", help="Language to translate into.")],
@@ -45,43 +32,24 @@ def translate(
     as_json: Annotated[
         bool, typer.Option("--json", help="JSON lines: scores, tokens, alignment, language.")
     ] = False,
-    nbest: Annotated[int, typer.Option(min=1, help="Translations a sentence, with --json.")] = 1,
-    checkpoint: CheckpointName = "best",
-    beam: Beam = 4,
-    length_penalty: LengthPenalty = 0.6,
-    vocabulary: VocabularyChoice = "all",
-    no_repeat_ngram: NoRepeat = 0,
-    pivot_nbest: PivotNbest = 1,
-    batch_tokens: BatchTokens = 16_384,
-    device: Device = None,
-    threads: Threads = None,
-    precision: PrecisionName = "auto",
+    nbest: Annotated[
+        int, typer.Option(min=1, help="Translations per sentence, with --json.")
+    ] = SearchSettings.nbest,
+    *,
+    search: SearchSettings,
+    model: ModelOptions,
 ) -> None:
     """Translate text line by line: one line in, one line out, in order."""
     from contextlib import ExitStack
+    from dataclasses import replace
 
     from accord.files import atomic_write
     from accord.inference.ensemble import Ensemble
-    from accord.inference.results import SearchSettings
     from accord.inference.translator import Translator
 
     members = Ensemble.parse(ensemble) if ensemble is not None else None
-    settings = SearchSettings(
-        beam=beam,
-        length_penalty=length_penalty,
-        nbest=nbest,
-        vocabulary=vocabulary,  # type: ignore[arg-type]  # checked by SearchSettings
-        no_repeat_ngram=no_repeat_ngram,
-        pivot_nbest=pivot_nbest,
-        batch_tokens=batch_tokens,
-    )
-    translator = Translator(
-        run,
-        checkpoint=checkpoint,
-        device=device,
-        threads=threads,
-        precision=precision,  # type: ignore[arg-type]  # checked by Translator
-    )
+    settings = replace(search, nbest=nbest)
+    translator = Translator(run, **vars(model))
     with ExitStack() as stack:
         stack.callback(translator.close)
         lines = stack.enter_context(_lines(input_file))
@@ -134,6 +102,7 @@ def _describer(translator: Any) -> Any:
     return describe
 
 
+@grouped
 def evaluate(
     run: RunPath,
     split: Annotated[str, typer.Option(help="test or dev.")] = "test",
@@ -152,16 +121,9 @@ def evaluate(
         int | None, typer.Option(min=1, help="Only the first so many sentences of each set.")
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
-    checkpoint: CheckpointName = "best",
-    beam: Beam = 4,
-    length_penalty: LengthPenalty = 0.6,
-    vocabulary: VocabularyChoice = "all",
-    no_repeat_ngram: NoRepeat = 0,
-    pivot_nbest: PivotNbest = 1,
-    batch_tokens: BatchTokens = 16_384,
-    device: Device = None,
-    threads: Threads = None,
-    precision: PrecisionName = "auto",
+    *,
+    search: SearchSettings,
+    model: ModelOptions,
     quiet: Quiet = False,
 ) -> None:
     """Translate the test set in all directions and score it, direct and through pivots."""
@@ -170,32 +132,20 @@ def evaluate(
     from accord.evaluation.evaluate import evaluate_run
     from accord.evaluation.tables import tables
     from accord.inference.ensemble import Ensemble
-    from accord.inference.results import SearchSettings
     from accord.progress import shown_progress
 
-    settings = SearchSettings(
-        beam=beam,
-        length_penalty=length_penalty,
-        vocabulary=vocabulary,  # type: ignore[arg-type]  # checked by SearchSettings
-        no_repeat_ngram=no_repeat_ngram,
-        pivot_nbest=pivot_nbest,
-        batch_tokens=batch_tokens,
-    )
     with shown_progress(quiet) as progress:
         found = evaluate_run(
             run,
-            checkpoint=checkpoint,
             split=split,
-            settings=settings,
+            settings=search,
             pivot=pivot,
             ensemble=Ensemble.parse(ensemble) if ensemble is not None else None,
             agreement=agreement,
             limit=limit,
             against=against,
-            device=device,
-            threads=threads,
-            precision=precision,  # type: ignore[arg-type]  # checked by Translator
             progress=progress,
+            **vars(model),
         )
     if json_output:
         typer.echo(json.dumps(found.evaluation.as_dict(), ensure_ascii=False))

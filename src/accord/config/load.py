@@ -1,7 +1,7 @@
 """Reading an experiment file: every complaint names file, line, key, value and what is allowed."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
@@ -9,12 +9,10 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from accord.config.model_settings import model_contradictions
-from accord.config.schema import Experiment, HeldOut, Source, pair_languages
+from accord.config.checks import Location, contradictions, dotted
+from accord.config.schema import Experiment
 from accord.errors import AccordError
 from accord.files import expand, names_in
-
-Location = tuple[str | int, ...]
 
 
 class _Document:
@@ -116,12 +114,16 @@ class _Document:
         for length in range(len(location), 0, -1):
             if location[:length] in self.overrides:
                 return f"--set {self.overrides[location[:length]]}"
-        node, line = self.root, 1
+        node, line, whole = self.root, 1, True
         for part in location:
             found = _child(node, part)
             if found is None:
+                whole = False
                 continue
             node, line = found
+        inside = [text for key, text in self.overrides.items() if key[: len(location)] == location]
+        if inside and not whole:  # a section that only overrides have made
+            return f"--set {inside[0]}"
         return f"{self.path}, line {line}"
 
 
@@ -152,8 +154,8 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Experiment:
         problems = [_explain(document, detail) for detail in _telling(error.errors())]
         raise _joined(problems) from None
     problems = [
-        AccordError(what, where=f"{document.where(loc)}, key {_dotted(loc)}", fix=fix)
-        for loc, what, fix in _contradictions(experiment)
+        AccordError(what, where=f"{document.where(loc)}, key {dotted(loc)}", fix=fix)
+        for loc, what, fix in contradictions(experiment)
     ]
     if problems:
         raise _joined(problems)
@@ -182,10 +184,6 @@ def _joined(problems: list[AccordError]) -> AccordError:
     return AccordError(f"{len(problems)} problems\n" + "\n".join(str(p) for p in problems))
 
 
-def _dotted(location: Location) -> str:
-    return ".".join(str(part) for part in location)
-
-
 def _telling(details: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The problems without those that only follow from others.
 
@@ -204,7 +202,7 @@ def _telling(details: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _explain(document: _Document, detail: Mapping[str, Any]) -> AccordError:
     location: Location = tuple(detail["loc"])
-    where = f"{document.where(location)}, key {_dotted(location)}"
+    where = f"{document.where(location)}, key {dotted(location)}"
     value = detail["input"]
     if detail["type"] == "extra_forbidden":
         known = _keys_at(location[:-1])
@@ -259,138 +257,6 @@ def _description(location: Location) -> str:
 
 def _allowed(location: Location) -> str:
     return " ".join(_description(location).split())
-
-
-def _contradictions(experiment: Experiment) -> Iterator[tuple[Location, str, str]]:
-    """What no single key shows: undeclared languages, a graph in pieces, and the like."""
-    for key, what, fix in model_contradictions(experiment.model):
-        yield ("model", key), what, fix
-    languages = set(experiment.languages)
-    if len(languages) < len(experiment.languages):
-        yield ("languages",), "a language is listed twice", "list each language once"
-        return
-    unknown = False
-    pairs: dict[frozenset[str], int] = {}
-    for i, corpus in enumerate(experiment.corpora):
-        loc: Location = ("corpora", i, "pair")
-        problem = _bad_pair(corpus.pair, languages)
-        unknown |= problem is not None
-        if problem:
-            yield loc, *problem
-        first = pairs.setdefault(frozenset(corpus.languages), i)
-        if first != i:
-            yield (
-                loc,
-                f"corpus {first + 1} has the pair {corpus.pair} already",
-                "one corpus a pair: list all its files under one `train`",
-            )
-        for source in corpus.train:
-            yield from _bad_source(("corpora", i, "train"), source)
-    if unknown:
-        return
-    graph = experiment.graph
-    if not graph.spans():
-        pieces = "; ".join(" ".join(part) for part in graph.components())
-        yield (
-            ("corpora",),
-            f"the corpora do not connect all languages: {pieces}",
-            "add a corpus between the parts, or take languages out: no training can reach a "
-            "direction between them",
-        )
-    for name, held_out in experiment.held_out.items():
-        yield from _bad_held_out(name, held_out, languages)
-    yield from _bad_overlap(experiment)
-    yield from _bad_validation(experiment)
-
-
-def _bad_validation(experiment: Experiment) -> Iterator[tuple[Location, str, str]]:
-    settings = experiment.training.validation
-    if settings.metric != "agreement":
-        return
-    loc: Location = ("training", "validation", "metric")
-    if not settings.sentences:
-        yield (
-            loc,
-            "agreement cannot choose the model where nothing is translated",
-            "set training.validation.sentences to 100, say",
-        )
-    if settings.directions == "all":
-        yield (
-            loc,
-            "agreement is to choose without zero-shot references, `directions: all` with them",
-            "leave training.validation.directions at supervised; `watch: all` only logs",
-        )
-
-
-def _bad_pair(pair: str, languages: set[str]) -> tuple[str, str] | None:
-    first, second = pair_languages(pair)
-    if first == second:
-        return f"{pair!r} is one language twice", "a pair has two languages"
-    missing = [language for language in (first, second) if language not in languages]
-    if missing:
-        return (
-            f"language {missing[0]!r} of pair {pair!r} is not in `languages`",
-            f"add it there; now: {', '.join(sorted(languages))}",
-        )
-    return None
-
-
-def _bad_source(location: Location, source: Source) -> Iterator[tuple[Location, str, str]]:
-    if source.format == "text" and "{lang}" not in source.path:
-        yield location, f"{source.path!r} has no {{lang}}", "write {lang} where the language stands"
-
-
-def _bad_held_out(
-    name: str, held_out: HeldOut, languages: set[str]
-) -> Iterator[tuple[Location, str, str]]:
-    if held_out.path and held_out.sets:
-        yield (name,), "both `path` and `sets` are given", "give one of them"
-    pairs: dict[frozenset[str], int] = {}
-    for i, item in enumerate(held_out.sets):
-        loc: Location = (name, "sets", i, "pair")
-        problem = _bad_pair(item.pair, languages)
-        if problem:
-            yield loc, *problem
-        first = pairs.setdefault(frozenset(pair_languages(item.pair)), i)
-        if first != i:
-            yield (
-                loc,
-                f"{item.pair} ({item.path}) is set {i + 1}, but set {first + 1} is "
-                f"{held_out.sets[first].pair} ({held_out.sets[first].path}) already",
-                "one set a pair, in either order: join their files or leave one out",
-            )
-
-
-def _bad_overlap(experiment: Experiment) -> Iterator[tuple[Location, str, str]]:
-    overlap, loc = experiment.overlap, ("overlap", "pairs")
-    if overlap.mode == "pairwise" and not overlap.pairs:
-        yield loc, "mode pairwise needs the pairs to split", "for example pairs: [de-fr, de-es]"
-    if overlap.mode != "pairwise" and overlap.pairs:
-        yield loc, f"mode {overlap.mode} takes no pairs", "leave `pairs` out or use mode: pairwise"
-    zero_shot = {frozenset(pair) for pair in experiment.graph.zero_shot_pairs()}
-    for pair in overlap.pairs:
-        problem = _bad_pair(pair, set(experiment.languages))
-        if problem:
-            yield loc, *problem
-        elif frozenset(pair_languages(pair)) not in zero_shot:
-            listed = ", ".join("-".join(p) for p in experiment.graph.zero_shot_pairs())
-            yield loc, f"{pair} is supervised, not zero-shot", f"zero-shot pairs: {listed}"
-        elif not _pivots(experiment, *pair_languages(pair)):
-            yield (
-                loc,
-                f"no corpora of {pair} meet in a pivot language",
-                "take the pair out: it has no common pivot sentences to split",
-            )
-
-
-def _pivots(experiment: Experiment, first: str, second: str) -> set[str]:
-    """The languages that both have a corpus with."""
-    pairs = [set(corpus.languages) for corpus in experiment.corpora]
-    return {
-        pivot
-        for pivot in experiment.languages
-        if {pivot, first} in pairs and {pivot, second} in pairs
-    }
 
 
 # --- Where the experiment files that come with Accord lie.

@@ -1,6 +1,5 @@
 """The `model` section: the kinds of models, their presets, and which keys belong to which kind."""
 
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -17,7 +16,8 @@ class ModelSettings(Section):
     only; what is not given is the preset's."""
 
     kind: Kind = "gnmt"
-    """gnmt: stacked LSTMs with attention, as the paper has them. transformer: self-attention."""
+    """The architecture. gnmt: stacked LSTMs with attention, as the paper has them. transformer:
+    self-attention."""
     preset: Preset = "paper"
     """paper: 2 bidirectional encoder layers, 4 decoder layers. gnmt3: the authors' release, one
     bidirectional and 2 further encoder layers, 3 decoder layers. transformer (the default of that
@@ -49,6 +49,21 @@ class ModelSettings(Section):
     """transformer: the encoder layer (1 is the lowest) whose attention has no residual, so that
     encodings hang less on word order (Liu et al. 2021); by default all have one."""
 
+    @property
+    def encoder_depth(self) -> int:
+        """The number of encoder layers in force."""
+        return self.encoder_layers or (3 if self.preset == "gnmt3" else 2)
+
+    @property
+    def encoder_states(self) -> int:
+        """How many states the encoder ends with: two per layer where all are bidirectional."""
+        return self.encoder_depth * (2 if self.preset == "paper" else 1)
+
+    @property
+    def decoder_depth(self) -> int:
+        """The number of decoder layers in force: one for each state, if not given."""
+        return self.decoder_layers or self.encoder_states
+
     @model_validator(mode="before")
     @classmethod
     def _in_force(cls, given: Any) -> Any:
@@ -58,7 +73,7 @@ class ModelSettings(Section):
         # An unknown kind or preset, of whatever type, is refused with its key in a moment.
         kind, preset = str(given.get("kind", "gnmt")), str(given.get("preset"))
         defaults = {**_DEFAULTS.get(kind, {})}
-        if preset in _OWN_PRESETS.get(kind, ()):
+        if preset in OWN_PRESETS.get(kind, ()):
             defaults |= _PRESETS.get(preset, {})
         optional = {key for key, field in cls.model_fields.items() if field.default is None}
         kept = {
@@ -91,50 +106,11 @@ _PRESETS: dict[str, dict[str, Any]] = {
         "feed_forward": 1024,
     },
 }
-_OWN_PRESETS: dict[str, tuple[str, ...]] = {
+OWN_PRESETS: dict[str, tuple[str, ...]] = {
     "gnmt": ("paper", "gnmt3"),
     "transformer": ("transformer", *_PRESETS),
 }
-_OWN_KEYS: dict[str, tuple[str, ...]] = {
+OWN_KEYS: dict[str, tuple[str, ...]] = {
     "gnmt": ("input_feeding",),
     "transformer": ("heads", "feed_forward", "norm", "tables", "encoder_residual"),
 }
-
-
-def model_contradictions(settings: ModelSettings) -> Iterator[tuple[str, str, str]]:
-    """Keys that do not go together: the key, what is wrong, what to do."""
-    kind = settings.kind
-    if settings.preset not in _OWN_PRESETS[kind]:
-        other = next(name for name, own in _OWN_PRESETS.items() if settings.preset in own)
-        yield (
-            "preset",
-            f"{settings.preset} is a preset of kind {other}, but the model is a {kind}",
-            f"set model.kind to {other}, or choose from {', '.join(_OWN_PRESETS[kind])}",
-        )
-    for other, keys in _OWN_KEYS.items():
-        for key in keys:
-            if other != kind and getattr(settings, key) is not None:
-                yield (
-                    key,
-                    f"only a {other} has `{key}`, but the model is a {kind}",
-                    f"leave it out (or null), or set model.kind to {other}",
-                )
-    if kind == "transformer":
-        yield from _transformer_contradictions(settings)
-
-
-def _transformer_contradictions(settings: ModelSettings) -> Iterator[tuple[str, str, str]]:
-    units, heads = settings.units, settings.heads or 1
-    if units % 2 or units % heads:
-        yield (
-            "heads",
-            f"{units} units cannot be shared out to {heads} heads, or are odd",
-            "let units be even and a multiple of heads: 64 units per head are usual",
-        )
-    layer, layers = settings.encoder_residual, settings.encoder_layers or 1
-    if layer is not None and layer > layers:
-        yield (
-            "encoder_residual",
-            f"there is no encoder layer {layer} whose residual could be left out",
-            f"give a layer from 1 to {layers}, or leave it out",
-        )

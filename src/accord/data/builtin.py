@@ -21,6 +21,7 @@ from accord.data.builtin_phrases import (
 )
 from accord.errors import AccordError
 from accord.files import atomic_write, reading_errors
+from accord.settings_fields import setting
 
 Pair = tuple[str, str]
 Row = tuple[str, ...]
@@ -49,17 +50,28 @@ class BuiltinCorpus:
     test: dict[str, list[str]]
 
 
+@dataclass(frozen=True)
+class BuiltinSettings:
+    """How much text to make, and of what."""
+
+    lines: int = setting(6000, "Lines of each training corpus.", least=1)
+    held_out: int = setting(300, "Lines of dev and of test.", least=1)
+    overlap: float = setting(0.5, "Share of the lines that stands in all corpora.", least=0, most=1)
+    largest: int = setting(1000, "Largest number that occurs.", least=10, most=LARGEST)
+    seed: int = setting(1, "Another seed, other lines.", least=0)
+
+
 def make(
     languages: Sequence[str],
     pairs: Sequence[Pair],
     lines: int,
     *,
     seed: int,
-    overlap: float = 0.5,
+    overlap: float = BuiltinSettings.overlap,
     kinds: Sequence[str] = KINDS,
-    largest: int = 1000,
+    largest: int = BuiltinSettings.largest,
     numbers: Numbers = "digits",
-    held_out: int = 500,
+    held_out: int = BuiltinSettings.held_out,
 ) -> BuiltinCorpus:
     """Make one corpus of `lines` lines for each pair, and multi-parallel dev and test sets.
 

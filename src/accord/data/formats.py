@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
+from accord.config.paths import fill, format_of, format_of_side, input_files, tsv_columns
 from accord.config.schema import Format
 from accord.data.markup import one_line, read_iwslt, read_sgm, read_tmx
-from accord.data.paths import bare_name, input_files
 from accord.data.streams import read_lines
 from accord.errors import AccordError
-from accord.files import expand
 
 # --- Two sides walked in step: line i of one belongs to line i of the other, or it is an error.
 
@@ -137,18 +136,6 @@ __all__ = ["Format", "Pair", "read_pair", "read_side", "source_files"]
 
 Pair = tuple[str | None, str | None]
 
-_SUFFIXES: dict[str, Format] = {
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".tmx": "tmx",
-    ".sgm": "sgm",
-    ".sgml": "sgm",
-    ".xml": "sgm",
-}
-_ONE_FILE = ("tsv", "jsonl", "tmx")
-_FILE_PER_LANGUAGE = ("text", "iwslt")
-
 
 def read_pair(
     path: str,
@@ -161,21 +148,16 @@ def read_pair(
 
     Wrong paths and formats fail at once, wrong contents when the reading comes to them.
     """
-    kind = _format_of(path, format)
+    kind = format_of(path, format)
     source_files(path, languages, format=kind)
-    if columns is not None and kind != "tsv":
-        raise AccordError(
-            f"columns were given, but the format is {kind}",
-            where=path,
-            fix="leave columns out, or set format: tsv",
-        )
+    chosen = tsv_columns(path, languages, kind, columns)
     if kind == "tsv":
-        return _read_tsv(path, languages, _checked_columns(path, languages, columns))
+        return _read_tsv(path, languages, chosen)
     if kind == "jsonl":
         return ((first, second) for first, second in _read_jsonl(path, languages))
     if kind == "tmx":
         return read_tmx(path, languages)
-    sides = [Side(name, _fill(path, name), _one_side(path, name, kind)) for name in languages]
+    sides = [Side(name, fill(path, name), _one_side(path, name, kind)) for name in languages]
     return aligned(sides[0], sides[1], unit="line" if kind == "text" else "segment")
 
 
@@ -186,14 +168,8 @@ def read_side(
     format: Format = "auto",  # noqa: A002
 ) -> Iterator[str | None]:
     """The sentences of one language, for sets that are parallel in more than two."""
-    kind = _format_of(path, format)
+    kind = format_of_side(path, format)
     source_files(path, [language], format=kind)
-    if kind in ("tsv", "tmx"):
-        raise AccordError(
-            f"a {kind} file can only be read as a pair of languages",
-            where=path,
-            fix="list it under its pair, or make one file per language and write {lang}",
-        )
     return _one_side(path, language, kind)
 
 
@@ -204,50 +180,12 @@ def source_files(
     format: Format = "auto",  # noqa: A002
 ) -> list[Path]:
     """All physical files that are read for these languages, sorted; a missing one is an error."""
-    _format_of(path, format)
-    return sorted({file for name in languages for file in input_files(_fill(path, name))})
-
-
-def _fill(path: str, language: str) -> str:
-    return path.replace("{lang}", language)
-
-
-def _format_of(path: str, given: Format) -> Format:
-    braces = expand(path).replace("{lang}", "")
-    if "{" in braces or "}" in braces:
-        raise AccordError(
-            "the path has braces other than {lang}",
-            where=path,
-            fix="{lang} is the only placeholder; write everything else out",
-        )
-    kind = _guess(path) if given == "auto" else given
-    if "{lang}" in path and kind in _ONE_FILE:
-        raise AccordError(
-            f"a {kind} file holds both languages, but the path asks for one file each",
-            where=path,
-            fix="name the one file without {lang}, or set another format",
-        )
-    if "{lang}" not in path and kind in _FILE_PER_LANGUAGE:
-        known = f"a format can be one of {', '.join(get_args(Format)[1:])}; "
-        raise AccordError(
-            f"the path has no {{lang}}, but a corpus of the format {kind} is one file per language",
-            where=path,
-            fix=(known if given == "auto" else "")
-            + "for one file per language write {lang} in place of the language, as in corpus.{lang}"
-            + (", for one file with both set its format" if given == "auto" else ""),
-        )
-    return kind
-
-
-def _guess(path: str) -> Format:
-    name = bare_name(path)
-    if name.startswith("train.tags."):
-        return "iwslt"
-    return _SUFFIXES.get(Path(name).suffix.lower(), "text")
+    format_of(path, format)
+    return sorted({file for name in languages for file in input_files(fill(path, name))})
 
 
 def _one_side(path: str, language: str, kind: Format) -> Iterator[str | None]:
-    file = _fill(path, language)
+    file = fill(path, language)
     if kind == "iwslt":
         return read_iwslt(file)
     if kind == "sgm":
@@ -255,21 +193,6 @@ def _one_side(path: str, language: str, kind: Format) -> Iterator[str | None]:
     if kind == "jsonl":
         return (side for (side,) in _read_jsonl(file, [language]))
     return read_lines(file)
-
-
-def _checked_columns(
-    path: str, languages: tuple[str, str], columns: Mapping[str, int] | None
-) -> tuple[int, int]:
-    if columns is None:
-        return 0, 1
-    for language in languages:
-        if columns.get(language, -1) < 0:
-            raise AccordError(
-                f"columns does not say which column is {language}: {dict(columns)}",
-                where=path,
-                fix=f"give a number for each language, counted from 0, such as {language}: 1",
-            )
-    return columns[languages[0]], columns[languages[1]]
 
 
 def _read_tsv(path: str, languages: tuple[str, str], columns: tuple[int, int]) -> Iterator[Pair]:

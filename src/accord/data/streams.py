@@ -19,7 +19,7 @@ from typing import IO, TypeAlias
 
 import zstandard
 
-from accord.data.paths import Place, compression, input_files, locate
+from accord.config.paths import Place, compression, input_files, locate
 from accord.errors import AccordError
 
 __all__ = ["MAX_LINE_BYTES", "input_files", "open_bytes", "read_lines", "read_text"]

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from accord.data.vocabulary import EOS, PAD
+from accord.inference.backtrace import Choices, Floats, Found, History
 from accord.inference.beam_step import Beam, Record, Rules, Task, advance, start
 from accord.inference.cuda_steps import (
     CudaRecorder,
@@ -24,7 +25,7 @@ from accord.inference.cuda_steps import (
     graph_rows,
     graph_width,
 )
-from accord.inference.results import Choices, Floats, Found, History, SearchSettings
+from accord.inference.results import SearchSettings
 from accord.inference.text import (
     Search,
     fitting_on_cpu,

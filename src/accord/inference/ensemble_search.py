@@ -11,9 +11,10 @@ from dataclasses import replace
 import torch
 
 from accord.data.vocabulary import EOS
+from accord.inference.backtrace import Found
 from accord.inference.beam_search import BeamSearch, TorchEngine, padded
 from accord.inference.ensemble import shares
-from accord.inference.results import Found, Reading, SearchSettings, Translation
+from accord.inference.results import Reading, SearchSettings, Translation
 from accord.inference.text import Decoder, batches, mended
 
 _CPU = torch.device("cpu")

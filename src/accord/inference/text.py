@@ -11,9 +11,9 @@ import numpy.typing as npt
 from accord.config.schema import Cleaning
 from accord.data.cleaning import mend
 from accord.data.vocabulary import EOS, PAD, Vocabulary
+from accord.inference.backtrace import Found
 from accord.inference.results import (
     NOTHING,
-    Found,
     Hypothesis,
     SearchSettings,
     Translation,

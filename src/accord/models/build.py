@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import torch
 
+from accord.config.checks import bad_heads, refuse
 from accord.config.model_settings import ModelSettings
 from accord.models.base import Seq2Seq
 from accord.models.gnmt import GNMT
@@ -26,6 +27,7 @@ def _gnmt(settings: ModelSettings, vocabulary_size: int) -> Seq2Seq:
 
 
 def _transformer(settings: ModelSettings, vocabulary_size: int) -> Seq2Seq:
+    refuse(bad_heads(settings))
     other = {"kind", "preset", "input_feeding"}
     return Transformer(vocabulary_size, **settings.model_dump(exclude=other, exclude_none=True))
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from accord.errors import AccordError
+from accord.config.checks import bad_layers, refuse
+from accord.config.model_settings import ModelSettings
 from accord.models.base import Memory, ScaledEmbedding, Seq2Seq, State
 from accord.models.input_feeding import Feeding
 from accord.models.lstm import LSTM, CellState, Encoder, Rows, StackedEncoder, TwinEncoder, drop
@@ -75,7 +76,6 @@ class RecurrentState(State):
 
 
 Preset = Literal["paper", "gnmt3"]
-_ENCODER_LAYERS: dict[Preset, int] = {"paper": 2, "gnmt3": 3}
 
 
 class Decoder(nn.Module):
@@ -182,17 +182,19 @@ class GNMT(Seq2Seq[RecurrentMemory, RecurrentState]):
         input_feeding: bool = True,
     ) -> None:
         super().__init__()
-        encoder_layers = encoder_layers or _ENCODER_LAYERS[preset]
-        states = 2 * encoder_layers if preset == "paper" else encoder_layers
-        decoder_layers = decoder_layers or states
-        _check_layers(preset, encoder_layers, states, decoder_layers)
+        layers = ModelSettings(
+            preset=preset, encoder_layers=encoder_layers, decoder_layers=decoder_layers
+        )
+        refuse(bad_layers(layers))
         self.units = units
         self.dropout = dropout
         self.source_embedding = ScaledEmbedding(vocabulary_size, units)
         self.target_embedding = ScaledEmbedding(vocabulary_size, units)
         kind = TwinEncoder if preset == "paper" else StackedEncoder
-        self.encoder: Encoder = kind(encoder_layers, units)
-        self.decoder = Decoder(decoder_layers, units, self.encoder.memory_width, input_feeding)
+        self.encoder: Encoder = kind(layers.encoder_depth, units)
+        self.decoder = Decoder(
+            layers.decoder_depth, units, self.encoder.memory_width, input_feeding
+        )
 
     def encode(self, source_BS: Tensor, lengths_B: Tensor) -> RecurrentMemory:
         """Read the sources; `lengths_B` may be on any device."""
@@ -240,19 +242,3 @@ class GNMT(Seq2Seq[RecurrentMemory, RecurrentState]):
 
     def _rate(self, dropout: bool) -> float:
         return self.dropout if self.training and dropout else 0.0
-
-
-def _check_layers(preset: Preset, encoder_layers: int, states: int, decoder_layers: int) -> None:
-    if preset == "gnmt3" and encoder_layers < 2:
-        raise AccordError(
-            f"the encoder of preset gnmt3 has {encoder_layers} layer",
-            where="model.encoder_layers",
-            fix="give it at least 2: one bidirectional layer and one above",
-        )
-    if states != decoder_layers:
-        raise AccordError(
-            f"{decoder_layers} decoder layers cannot start from {states} encoder states "
-            f"(preset {preset}, encoder_layers {encoder_layers})",
-            where="model.decoder_layers",
-            fix=f"set decoder_layers to {states}, or leave it out",
-        )

@@ -14,12 +14,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 import accord
-from accord.serving.limits import Gate, Keys, client_gone, read_body
-from accord.serving.metrics_text import Meter
-from accord.serving.model import Opened
-from accord.serving.observation import Guarded, Log, Observed, note, refused
-from accord.serving.routes import language_name
-from accord.serving.schema import (
+from accord.serving.access_log import Log
+from accord.serving.admission import Gate, Keys, client_gone, read_body
+from accord.serving.messages import (
     Asked,
     Default,
     Detected,
@@ -37,8 +34,12 @@ from accord.serving.schema import (
     body_schema,
     parsed,
 )
+from accord.serving.metrics_text import Meter
+from accord.serving.middleware import Guarded, Observed, note, refused
+from accord.serving.opened_model import Opened
+from accord.serving.planner import language_name
 from accord.serving.service import Service
-from accord.serving.settings import ServeSettings
+from accord.serving.settings import RETRY_SOON, ServeSettings
 
 # --- The page: its files are read once, and each is served at one fixed address.
 
@@ -267,9 +268,9 @@ def _add_state(app: FastAPI, service: Service, gate: Gate, meter: Meter) -> None
     )
     async def ready() -> Health:
         if gate.draining:
-            raise Refusal(503, "the server is shutting down", retry_after=5)
+            raise Refusal(503, "the server is shutting down", retry_after=RETRY_SOON)
         if not service.batcher.alive:
-            raise Refusal(503, "the server does not translate", retry_after=5)
+            raise Refusal(503, "the server does not translate", retry_after=RETRY_SOON)
         return Health(status="ok")
 
     @app.get("/metrics", summary="Figures for Prometheus", response_class=Response)

@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from accord.inference.results import Translation
+from accord.serving.messages import SHUTTING_DOWN, Refusal
 from accord.serving.metrics_text import Meter
-from accord.serving.schema import Refusal
-from accord.serving.settings import ServeSettings
+from accord.serving.settings import RETRY_AT_MOST, RETRY_SOON, ServeSettings
 
 # --- Sentences that wait to be translated, and when which of them go together.
 #
@@ -127,7 +127,6 @@ Translate = Callable[[Sequence[str], Route, int], list[Translation]]
 """Sentences, their route, and how many translations of each are wanted."""
 
 _LOGGER = logging.getLogger("accord.serving")
-_LONGEST_WAIT = 60
 _FORGET = 0.8  # how much the speed of past batches counts against that of the last one
 
 
@@ -180,7 +179,7 @@ class Batcher:
         """Take jobs, all of them or none; their futures get the translations."""
         with self._changed:
             if self._closing:
-                raise Refusal(503, "the server is shutting down: try again soon", retry_after=5)
+                raise Refusal(503, SHUTTING_DOWN, retry_after=RETRY_SOON)
             if not self._waiting.has_room(sum(len(job.texts) for job in jobs)):
                 raise self._full()
             for job in jobs:
@@ -203,7 +202,7 @@ class Batcher:
         return Refusal(
             429,
             "the server has more to translate than it can take: try again later",
-            retry_after=min(_LONGEST_WAIT, max(1, math.ceil(seconds))),
+            retry_after=min(RETRY_AT_MOST, max(1, math.ceil(seconds))),
         )
 
     def _work(self) -> None:

@@ -7,12 +7,7 @@ import resource
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-ACCEPTED_AT_ONCE = 32
-"""Connections taken from the socket in one go, before anybody looks at them."""
-_GRACE = 2.0
-"""Seconds by which the application's own deadline, which answers, comes first."""
-# One that is sent away keeps its file for a few rounds of the event loop.
-_WANTED_FILES, _OTHER_FILES = 8192, 64 + 6 * ACCEPTED_AT_ONCE
+from accord.serving.settings import ANSWER_FIRST, OTHER_FILES, RETRY_BUSY, WANTED_FILES
 
 
 def most_connections() -> int:
@@ -21,10 +16,10 @@ def most_connections() -> int:
     Without files left, connections could not even be refused.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
+    wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, WANTED_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return wanted - min(_OTHER_FILES, wanted // 2)
+    return wanted - min(OTHER_FILES, wanted // 2)
 
 
 def connection_class(seconds: float, most: int) -> type[H11Protocol]:
@@ -38,7 +33,7 @@ def connection_class(seconds: float, most: int) -> type[H11Protocol]:
     class Connection(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self.arriving = _Deadline(transport, seconds + _GRACE)
+            self.arriving = _Deadline(transport, seconds + ANSWER_FIRST)
             self.leaving = _Deadline(transport, seconds)
             if len(self.connections) > most:
                 transport.write(_TOO_MANY)
@@ -122,8 +117,8 @@ def _refusal(message: str) -> bytes:
     """An answer to a request that is not even read."""
     body = json.dumps({"error": message}).encode()
     head = (
-        "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
-        f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\n"
+        f"Retry-After: {RETRY_BUSY}\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 

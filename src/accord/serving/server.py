@@ -13,18 +13,16 @@ from types import FrameType
 import uvicorn
 
 from accord.errors import AccordError
+from accord.serving.access_log import Log, LogHandler
+from accord.serving.admission import Gate
 from accord.serving.app import create_app
-from accord.serving.connection import ACCEPTED_AT_ONCE, connection_class, most_connections
-from accord.serving.limits import Gate
+from accord.serving.connection import connection_class, most_connections
 from accord.serving.metrics_text import Meter
-from accord.serving.model import Opened
-from accord.serving.observation import Log, LogHandler
-from accord.serving.settings import ServeSettings
+from accord.serving.opened_model import Opened
+from accord.serving.settings import ACCEPTED_AT_ONCE, BACKLOG, KEEP_ALIVE, ServeSettings
 
 Open = Callable[[], Opened]
-_KEEP_ALIVE = 5
 _LOGGERS = ("uvicorn.error", "accord.serving", "asyncio")
-_BACKLOG = 2048  # connections that the system may hold ready
 
 
 def listening_socket(settings: ServeSettings) -> socket.socket:
@@ -79,7 +77,7 @@ class Server(uvicorn.Server):
         """Begin to take connections; many may wait, although few are taken at once."""
         await super().startup(sockets)
         for sock in sockets or []:
-            sock.listen(_BACKLOG)
+            sock.listen(BACKLOG)
 
     async def on_tick(self, counter: int) -> bool:
         """Whether to end now; asked ten times a second."""
@@ -121,8 +119,8 @@ def make_server(opened: Opened, settings: ServeSettings, meter: Meter, log: Log)
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=_KEEP_ALIVE,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=KEEP_ALIVE,
     )
     return Server(config, gate, log)
 
@@ -143,7 +141,7 @@ def serve(
             server = make_server(open_model(), settings, meter, log)
             _watch_parent(server)
             log.write({"event": "serving", "address": address(sock), "pid": os.getpid()})
-            sock.listen(_BACKLOG)
+            sock.listen(BACKLOG)
             with server.capture_signals():  # whoever reads that it is ready may at once end it
                 ready()
                 server.run([sock])

@@ -4,13 +4,14 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
+from accord.data.language_id import LanguageGuesser
 from accord.inference.results import SearchSettings, Translation
+from accord.serving.admission import GONE
 from accord.serving.batching import Batcher, Job, Route
-from accord.serving.limits import GONE
+from accord.serving.messages import Detected, Refusal, Sentence, TranslateAnswer, TranslateRequest
 from accord.serving.metrics_text import Meter
-from accord.serving.model import AnyTranslator, Tracer
-from accord.serving.routes import Detector, Plan, PlannedText, Planner
-from accord.serving.schema import Detected, Refusal, Sentence, TranslateAnswer, TranslateRequest
+from accord.serving.opened_model import AnyTranslator, Tracer
+from accord.serving.planner import Plan, PlannedText, Planner
 from accord.serving.sentences import join
 from accord.serving.settings import ServeSettings
 
@@ -23,8 +24,9 @@ class Service:
 
     def __init__(self, translator: AnyTranslator, settings: ServeSettings, meter: Meter) -> None:
         graph = translator.graph
+        guesser = LanguageGuesser(graph.languages, known_only=True, percentages=True)
         self.settings = settings
-        self.planner = Planner(graph, settings, Detector(graph.languages))
+        self.planner = Planner(graph, settings, guesser)
         self.batcher = Batcher(self._translate, settings, meter)
         self._translator = translator
         self._tracer = Tracer(translator.vocabulary)

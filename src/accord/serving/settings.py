@@ -1,10 +1,14 @@
-"""How a server is to run: where it listens, what it accepts, how it batches."""
+"""How a server is to run: where it listens, what it accepts, how it batches.
 
-import math
+All limits of the server are here and nowhere else in this folder: to change one, change it here.
+Those that `accord serve` has options for are fields of `ServeSettings`, each with its default and
+its help; those that hardly anybody should need to change are the constants below them.
+"""
+
 import re
 from dataclasses import dataclass, field
 
-from accord.errors import AccordError
+from accord.settings_fields import check_settings, flag, require, setting
 
 MAX_BEAM = 10
 """The largest beam a client may ask for: time and memory grow with it."""
@@ -16,55 +20,86 @@ _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+")
 class ServeSettings:
     """Limits hold for every request on its own; the queue is one for each worker process."""
 
-    host: str = "127.0.0.1"
-    port: int = 5000
-    """0: any free port."""
-    workers: int = 1
-    """Processes; each holds the model."""
-    max_characters: int = 5000
-    """Of all texts of a request together."""
-    max_sentences: int = 256
-    max_body: int = 262_144
-    """Bytes."""
-    timeout: float = 30.0
-    """Seconds a translation may take, waiting included; what has not begun by then is dropped."""
-    read_timeout: float = 10.0
-    """Seconds for a client to send its request, and the same again to fetch the answer."""
-    queue: int = 1024
-    """Sentences that may wait."""
-    batch_delay: float = 5.0
-    """Milliseconds a sentence may wait for others to be translated together with it."""
-    batch_size: int = 32
-    """Sentences translated together, at most."""
-    beam: int = 4
-    """Beam of requests that name none."""
+    host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0: all.")
+    port: int = setting(5000, "0: any free port.", least=0, most=65_535)
+    workers: int = setting(1, "Processes; each holds the model.", least=1)
+    max_characters: int = setting(5000, "Characters in a request, all its texts together.", least=1)
+    max_sentences: int = setting(256, "Sentences in a request.", least=1)
+    max_body: int = setting(262_144, "Bytes in a request.", least=1)
+    timeout: float = setting(
+        30.0,
+        "Seconds a translation may take, waiting included; what has not begun by then is dropped.",
+        above=0,
+    )
+    read_timeout: float = setting(
+        10.0, "Seconds to send a request, and the same again to fetch the answer.", above=0
+    )
+    queue: int = setting(1024, "Sentences that may wait; at least --max-sentences.", least=1)
+    batch_delay: float = setting(
+        5.0, "Milliseconds to wait for sentences to translate together.", least=0
+    )
+    batch_size: int = setting(32, "Sentences translated together, at most.", least=1)
+    beam: int = setting(4, "Beam of requests that name none.", least=1, most=MAX_BEAM)
+    log_texts: bool = setting(False, "Texts in the log as well; else only their length.")
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     """None: everybody may translate."""
     cors: tuple[str, ...] = ()
     """Origins of web pages that may read the answers."""
-    log_texts: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("workers", "max_characters", "max_sentences", "max_body", "batch_size"):
-            _check(name, getattr(self, name) >= 1, getattr(self, name), "give 1 or more")
-        for name in ("timeout", "read_timeout"):
-            seconds = getattr(self, name)
-            _check(name, 0 < seconds < math.inf, seconds, "give a positive number of seconds")
-        _check("host", bool(self.host), "empty", "give 0.0.0.0 to listen on all addresses")
+        check_settings(self, flag)
+        require("--host", bool(self.host), "empty", "give 0.0.0.0 to listen on all addresses")
         for origin in self.cors:
             fix = "write an origin without a path, such as https://example.org, or *"
-            _check("cors", bool(_ORIGIN.fullmatch(origin)), repr(origin), fix)
-        _check("batch_delay", 0 <= self.batch_delay < math.inf, self.batch_delay, "give 0 or more")
-        _check("beam", 1 <= self.beam <= MAX_BEAM, self.beam, f"give 1 to {MAX_BEAM}")
-        _check("port", 0 <= self.port <= 65_535, self.port, "give 0 to 65535")
-        _check(
-            "queue",
+            require("--cors", bool(_ORIGIN.fullmatch(origin)), repr(origin), fix)
+        require(
+            "--queue",
             self.queue >= self.max_sentences,
             self.queue,
             f"a request may have {self.max_sentences} sentences (--max-sentences) and must fit in",
         )
 
 
-def _check(name: str, good: bool, value: object, fix: str) -> None:
-    if not good:
-        raise AccordError(f"--{name.replace('_', '-')} cannot be {value}", fix=fix)
+# --- Limits that no option sets.
+
+
+# What clients may send.
+MAX_CODE = 32
+"""Characters of a language code."""
+MAX_KEY = 1000
+"""Characters of an API key."""
+MAX_FIELDS = 1000
+"""Fields of a form: reading each takes time."""
+
+# Requests and connections at the same time.
+MAX_OPEN = 1000
+"""Requests at the same time, being read ones included: each may hold a body in memory."""
+ACCEPTED_AT_ONCE = 32
+"""Connections taken from the socket in one go, before anybody looks at them."""
+BACKLOG = 2048
+"""Connections that the system may hold ready."""
+WANTED_FILES = 8192
+"""Open files that the process asks for; every connection needs one."""
+# One that is sent away keeps its file for a few rounds of the event loop.
+OTHER_FILES = 64 + 6 * ACCEPTED_AT_ONCE
+"""Of these, how many are not for connections."""
+
+# Seconds.
+LINGER = 1.0
+"""Reading on after a body that is too large, so that the client sees the answer."""
+ANSWER_FIRST = 2.0
+"""By so much the application's own deadline, which answers, comes before the connection's."""
+KEEP_ALIVE = 5
+"""For the next request on a connection, and for connections to end at shutdown."""
+RETRY_SOON, RETRY_BUSY, RETRY_AT_MOST = 5, 1, 60
+"""What clients are told to wait: at shutdown, when too many are there, and at most."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Before a worker that died is replaced; twice as long each time it dies again."""
+SIGNAL_WITHIN = 0.25
+"""After so long the supervisor notices a signal."""
+STOP_GRACE = 10.0
+"""For workers to end, beyond what their requests may take."""
+
+# The log.
+MAX_LOG_LINES = 10_000
+"""Lines that wait to be written; further ones are dropped and counted."""

@@ -13,14 +13,18 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, cast
 
 from accord.errors import AccordError
+from accord.serving.access_log import Log
 from accord.serving.metrics_text import SIZE, Meter
-from accord.serving.observation import Log
 from accord.serving.server import Open, serve
-from accord.serving.settings import ServeSettings
+from accord.serving.settings import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    SIGNAL_WITHIN,
+    STOP_GRACE,
+    ServeSettings,
+)
 
 _STOP = (signal.SIGINT, signal.SIGTERM)
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
-_GRACE = 10.0
 
 
 class Worker:
@@ -31,7 +35,7 @@ class Worker:
         self.ready = False
         self.begins_at = 0.0
         self._start = start
-        self._pause = _FIRST_PAUSE
+        self._pause = FIRST_PAUSE
         self.process: SpawnProcess | None = None
         self.messages: Connection | None = None
 
@@ -51,7 +55,7 @@ class Worker:
             self.messages = None
             return None
         if not word:
-            self.ready, self._pause = True, _FIRST_PAUSE
+            self.ready, self._pause = True, FIRST_PAUSE
         return word
 
     def ended(self, now: float) -> int | None:
@@ -61,7 +65,7 @@ class Worker:
         code = self.process.exitcode
         self.process, self.ready = None, False
         # A worker that dies again and again must not keep the machine busy with loading models.
-        self.begins_at, self._pause = now + self._pause, min(2 * self._pause, _LONGEST_PAUSE)
+        self.begins_at, self._pause = now + self._pause, min(2 * self._pause, LONGEST_PAUSE)
         return code
 
 
@@ -90,7 +94,7 @@ class Supervisor:
             for worker in self._workers:
                 worker.start()
             while True:
-                self._wait(0.25)  # a signal is noticed after that long
+                self._wait(SIGNAL_WITHIN)
                 if self._signals:  # workers may have had it, too, and have ended for it
                     break
                 self._listen(announced)
@@ -131,7 +135,7 @@ class Supervisor:
         pipes = [worker.messages for worker in self._workers if worker.messages is not None]
         wait([*(process.sentinel for process in processes), *pipes], seconds)
         if not processes:
-            time.sleep(min(seconds, _FIRST_PAUSE))
+            time.sleep(min(seconds, FIRST_PAUSE))
 
     def _listen(self, announced: bool) -> None:
         for worker in self._workers:
@@ -162,7 +166,7 @@ class Supervisor:
         processes = [worker.process for worker in self._workers if worker.process is not None]
         for process in processes:
             process.terminate()
-        until = time.monotonic() + self._settings.timeout + self._settings.read_timeout + _GRACE
+        until = time.monotonic() + self._settings.timeout + self._settings.read_timeout + STOP_GRACE
         for process in processes:
             process.join(max(0.0, until - time.monotonic()))
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 
 import accord
 from accord.config.load import dump
@@ -44,8 +43,9 @@ def begin_run(
 
 
 def _changes(run: RunDirectory, experiment: Experiment, store: Store) -> list[str]:
-    before = yaml.safe_load(run.experiment_file.read_text(encoding="utf-8"))
-    old, new = flat(before), flat(experiment.model_dump(mode="json"))
+    # Read as any experiment is, so that a key which is newer than the run has its default.
+    before, now = run.experiment(), experiment
+    old, new = flat(before.model_dump(mode="json")), flat(now.model_dump(mode="json"))
     old["the prepared data"] = run.manifest()["fingerprint"]
     new["the prepared data"] = store.manifest["fingerprint"]
     return [

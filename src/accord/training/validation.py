@@ -48,12 +48,11 @@ def anchors(held_out: HeldOutSets, graph: TranslationGraph, sentences: int) -> l
     found = []
     for direction in graph.zero_shot:
         source, target = direction
-        for other in graph.languages:
-            if graph.linked(source, other) and graph.is_supervised(other, target):
-                mine, theirs = held_out.pair("dev", source, other)
-                if mine[:sentences]:
-                    sides = tuple(mine[:sentences]), tuple(theirs[:sentences])
-                    found.append(Anchor(direction, sides[0], other, sides[1]))
+        for other in graph.anchors(source, target):
+            mine, theirs = held_out.pair("dev", source, other)
+            if mine[:sentences]:
+                sides = tuple(mine[:sentences]), tuple(theirs[:sentences])
+                found.append(Anchor(direction, sides[0], other, sides[1]))
     return found
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from accord.config.third_languages import Triads
 from accord.data.store import ParallelCorpus, Sentences
 from accord.errors import AccordError
 from accord.graph import Direction, TranslationGraph
@@ -14,7 +15,7 @@ from accord.objectives.distillation.background import Worker
 from accord.objectives.distillation.filters import FATES
 from accord.objectives.distillation.pool import Pool, prune_rounds
 from accord.objectives.distillation.rounds import Origins, Round
-from accord.objectives.distillation.sampling import Picker, Triads
+from accord.objectives.distillation.sampling import Picker
 from accord.objectives.distillation.teacher import Cancelled
 from accord.ops.distributed import World
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from accord.config.third_languages import Triads
 from accord.data.store import ParallelCorpus, Sentences
 from accord.errors import AccordError
 from accord.graph import Direction, TranslationGraph
 from accord.objectives.distillation.filters import FATES
 from accord.objectives.distillation.rounds import Origins, Round, merged, taken
-from accord.objectives.distillation.sampling import Triads
 from accord.objectives.distillation.soft_targets import LikelyTokens
 
 LANGUAGES = ("en", "de", "es", "fr")

@@ -8,7 +8,7 @@ import pytest
 from accord.config.objectives import CompleteFilters
 from accord.data.store import ParallelCorpus, Sentences
 from accord.graph import Direction
-from accord.inference.results import Found
+from accord.inference.backtrace import Found
 from accord.objectives.distillation.filters import Filters
 from accord.objectives.distillation.rounds import RoundMaker
 from accord.objectives.distillation.sampling import NONE, Picks

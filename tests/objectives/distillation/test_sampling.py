@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from accord.config.third_languages import Triads
 from accord.data.store import ParallelCorpus, Sentences
 from accord.graph import Direction, TranslationGraph
-from accord.objectives.distillation.sampling import NONE, Picker, Triads
+from accord.objectives.distillation.sampling import NONE, Picker
 
 LANGUAGES = ("de", "en", "es", "fr", "nl")
 

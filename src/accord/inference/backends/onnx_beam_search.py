@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 from accord.data.vocabulary import EOS, PAD
 from accord.inference.backends.onnx_sessions import Floats, Ints, Sessions, Step, Values
-from accord.inference.results import Choices, Found, History, SearchSettings, length_penalty
+from accord.inference.backtrace import Choices, Found, History
+from accord.inference.results import SearchSettings, length_penalty
 from accord.inference.text import most_tokens, padded_array
 
 _NEVER = np.float32(-np.inf)

@@ -3,17 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from accord.config.checks import bad_agreement, refuse
+from accord.config.third_languages import Auxiliary, Law, Protection
 from accord.data.batches import Batch, Int16s, Int32s, Position
 from accord.data.epoch_plan import Int64s
 from accord.data.vocabulary import EOS, PAD
-from accord.errors import AccordError
 from accord.graph import TranslationGraph
 from accord.models.base import TensorMap
 
@@ -24,22 +25,14 @@ from accord.models.base import TensorMap
 # of processes nor the number of micro-batches changes it.
 
 
-Law = Literal["zero-shot", "all", "non-english"]
-Protection = Literal["supervised", "none"]
 Bools = npt.NDArray[np.bool_]
 
 NONE = -1  # instead of a language: nothing to agree in
 _STREAM = 0x41475245  # keeps these random numbers apart from others of the same seed
-_ENGLISH = ("en", "eng")
 
 
-class AuxiliaryLanguages:
-    """Draws auxiliary languages, and knows through which directions gradients may flow.
-
-    `zero-shot`: languages outside the pair into which at least one of its sides has no data.
-    `all`: every language, the pair's own included (the paper). `non-english`: all but English (the
-    authors' release). `protect` says whether supervised directions are shielded from gradients.
-    """
+class AuxiliaryLanguages(Auxiliary):
+    """Draws auxiliary languages for the rows of a batch."""
 
     def __init__(
         self,
@@ -49,9 +42,8 @@ class AuxiliaryLanguages:
         law: Law = "zero-shot",
         protect: Protection = "supervised",
     ) -> None:
-        self.graph = graph
-        self.law: Law = law
-        self.protect: Protection = protect
+        super().__init__(graph, law, protect)
+        refuse(bad_agreement(self))
         self.tags_L = np.array([tags[language] for language in graph.languages], dtype=np.int32)
         size = len(graph.languages)
         self._supervised_LL = np.zeros((size, size), dtype=np.bool_)
@@ -63,21 +55,6 @@ class AuxiliaryLanguages:
             self._supervised_LL[source, target] = True
             self._counts_LL[source, target] = len(choices)
             self._choices_LLK[source, target, : len(choices)] = choices
-        self._check_useful()
-
-    def candidates(self, source: str, target: str) -> tuple[str, ...]:
-        """The languages that a pair may be asked to agree in, each as likely as the others."""
-        languages = self.graph.languages
-        if self.law == "all":
-            return languages
-        if self.law == "non-english":
-            return tuple(x for x in languages if x.split("_")[0] not in _ENGLISH)
-        return tuple(
-            x
-            for x in languages
-            if x not in (source, target)
-            and not (self.graph.is_supervised(source, x) and self.graph.is_supervised(target, x))
-        )
 
     @cached_property
     def one_sided(self) -> bool:
@@ -90,10 +67,6 @@ class AuxiliaryLanguages:
             for direction in self.graph.supervised_directions
             for auxiliary in self.candidates(*direction)
         )
-
-    def is_live(self, language: str, auxiliary: str) -> bool:
-        """Whether agreement may change the direction from `language` into `auxiliary`."""
-        return self.protect == "none" or not self.graph.is_supervised(language, auxiliary)
 
     def live(self, language_B: Int16s, auxiliary_B: Int16s) -> Bools:
         """`is_live` of many; false where there is no auxiliary language."""
@@ -117,21 +90,6 @@ class AuxiliaryLanguages:
         picks_B = words[rank::world_size] % np.maximum(counts_B, 1).astype(np.uint64)
         drawn_B: Int16s = self._choices_LLK[(*pairs_B, picks_B.astype(np.int64))]
         return drawn_B
-
-    def _check_useful(self) -> None:
-        useful = (
-            self.is_live(side, auxiliary)
-            for direction in self.graph.supervised_directions
-            for auxiliary in self.candidates(*direction)
-            for side in direction
-        )
-        if not any(useful):
-            raise AccordError(
-                "no corpus has a language outside its pair with a zero-shot direction into it, "
-                "so there is nothing to agree on",
-                where="objective.agreement",
-                fix="add languages, or set objective.agreement.weight to 0",
-            )
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from accord.config.objectives import CompleteFilters
 from accord.data.language_id import LanguageGuesser
 from accord.data.store import ParallelCorpus
 from accord.data.vocabulary import Vocabulary
-from accord.errors import AccordError
 from accord.graph import Direction
 
 KEPT, LENGTH, TOO_LONG, REPETITION, LANGUAGE, ROUND_TRIP = FATES = (
@@ -39,12 +38,6 @@ class Filters:
         self.usual = usual
         self.longest = longest
         self.least, self.most = settings.length_ratio
-        if self.least > self.most:
-            raise AccordError(
-                f"no length lies between {self.least:g} and {self.most:g} times the usual one",
-                where="objective.complete.filters.length_ratio",
-                fix="give the smaller number first",
-            )
         self._vocabulary = vocabulary
         self._guesser = LanguageGuesser(languages) if settings.language else None
 

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accord.config.checks import check
 from accord.config.objectives import CompleteConfig
+from accord.config.third_languages import Triads
 from accord.data.batches import Batch, BatchStream, Position
 from accord.data.prefetch import Prefetcher
 from accord.models.base import Seq2Seq
@@ -39,7 +39,7 @@ from accord.objectives.distillation.background import Worker
 from accord.objectives.distillation.filters import KEPT, Filters, usual_lengths
 from accord.objectives.distillation.pool import Pool, PoolState, prune_rounds
 from accord.objectives.distillation.rounds import Round, RoundMaker
-from accord.objectives.distillation.sampling import Picker, Triads
+from accord.objectives.distillation.sampling import Picker
 from accord.objectives.distillation.soft_targets import LikelyTargets, Targets
 from accord.objectives.distillation.teacher_weights import Teaching
 from accord.objectives.likelihood import LikelihoodObjective, PairInputs
@@ -99,7 +99,6 @@ class DistillationObjective(Objective[PairInputs]):
     def __init__(
         self, config: CompleteConfig, context: Context, likelihood: LikelihoodObjective
     ) -> None:
-        check(config)
         experiment, store = context.experiment, context.store
         self.config = config
         self.store = store

@@ -15,15 +15,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from accord.config.third_languages import Triads
 from accord.data.batches import gather
 from accord.data.epoch_plan import Int64s
 from accord.data.store import ParallelCorpus, Sentences
 from accord.errors import AccordError
 from accord.files import atomic_write
 from accord.graph import Direction
-from accord.inference.results import Found
+from accord.inference.backtrace import Found
 from accord.objectives.distillation.filters import FATES, KEPT, LENGTH, Filters
-from accord.objectives.distillation.sampling import NONE, Picks, Triads
+from accord.objectives.distillation.sampling import NONE, Picks
 from accord.objectives.distillation.soft_targets import LikelyTokens, MadePairs
 from accord.objectives.distillation.teacher import Subwords, Teacher, Wanted
 

@@ -10,8 +10,9 @@ import torch
 from accord.config.objectives import CompleteSearch
 from accord.data.batches import ranges
 from accord.data.vocabulary import EOS, Vocabulary
+from accord.inference.backtrace import Found
 from accord.inference.beam_search import BeamSearch, TorchEngine, padded
-from accord.inference.results import Found, SearchSettings
+from accord.inference.results import SearchSettings
 from accord.inference.scoring import cross_entropies, likeliest
 from accord.inference.text import Decoder, TokenCounts, batches
 from accord.models.base import Seq2Seq

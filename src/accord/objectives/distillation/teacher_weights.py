@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from accord.config.model_settings import ModelSettings
 from accord.config.objectives import CompleteConfig
 from accord.config.schema import Experiment
+from accord.config.third_languages import Triads
 from accord.data.store import HeldOutSets, Store
 from accord.errors import AccordError
 from accord.files import atomic_write, expand
@@ -29,7 +30,6 @@ from accord.models.build import build_model
 from accord.models.checkpoint import find_checkpoint
 from accord.objectives.base import Context
 from accord.objectives.distillation.pool import PoolState
-from accord.objectives.distillation.sampling import Triads
 from accord.objectives.distillation.teacher import Teacher
 from accord.run_directory import RunDirectory
 

@@ -1,4 +1,4 @@
-"""Who is inside, and whether anybody else may come in."""
+"""Admission: how many requests at once, how large and how slow their bodies, whose API keys."""
 
 import asyncio
 import contextlib
@@ -10,12 +10,10 @@ from pathlib import Path
 from starlette.requests import Request
 
 from accord.errors import AccordError
+from accord.serving.messages import SHUTTING_DOWN, Refusal
 from accord.serving.metrics_text import Meter
-from accord.serving.schema import Refusal
-from accord.serving.settings import ServeSettings
+from accord.serving.settings import LINGER, MAX_OPEN, RETRY_BUSY, RETRY_SOON, ServeSettings
 
-MAX_OPEN = 1000
-"""Requests at the same time, being read ones included: each may hold a body in memory."""
 ALWAYS = frozenset(("/health", "/health/ready", "/metrics"))
 """What is answered even when nothing else is."""
 
@@ -32,13 +30,10 @@ class Gate:
         """Let a request in or refuse it; whoever is let in must `leave`."""
         if path not in ALWAYS:
             if self.draining:
-                raise Refusal(
-                    503, "the server is shutting down: try again soon", retry_after=5, close=True
-                )
+                raise Refusal(503, SHUTTING_DOWN, retry_after=RETRY_SOON, close=True)
             if self.open >= MAX_OPEN:
-                raise Refusal(
-                    429, "too many requests at once: try again later", retry_after=1, close=True
-                )
+                reason = "too many requests at once: try again later"
+                raise Refusal(429, reason, retry_after=RETRY_BUSY, close=True)
         self._count(1)
 
     def leave(self) -> None:
@@ -55,7 +50,6 @@ class Gate:
 
 GONE = 499
 """Status in the log of requests whose client did not wait for the answer; nobody receives it."""
-_LINGER = 1.0
 
 
 async def read_body(request: Request, settings: ServeSettings) -> bytes:
@@ -99,7 +93,7 @@ async def _too_large(request: Request, settings: ServeSettings) -> Refusal:
     # more is read and thrown away, unless it waits for our word to send at all.
     if request.headers.get("expect", "").lower() != "100-continue":
         with contextlib.suppress(TimeoutError, Refusal):
-            async with asyncio.timeout(_LINGER):
+            async with asyncio.timeout(LINGER):
                 async for _ in _chunks(request):
                     pass
     limit = f"{settings.max_body:,} bytes"

@@ -1,4 +1,4 @@
-"""What clients are told, in LibreTranslate's forms."""
+"""Messages: what clients may ask and what they are told, in LibreTranslate's forms."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from accord.serving.settings import MAX_BEAM
+from accord.serving.settings import MAX_BEAM, MAX_CODE, MAX_FIELDS, MAX_KEY
 
 Kind = Literal["supervised", "zero-shot", "pivot"]
 
@@ -147,11 +147,14 @@ class Refusal(Exception):  # noqa: N818  # most refusals are no errors of anybod
         return found | ({"Connection": "close"} if self.close else {})
 
 
+SHUTTING_DOWN = "the server is shutting down: try again soon"
+
+
 # --- What clients may ask: LibreTranslate's fields, and three of our own.
 
 
-Code = Annotated[str, StringConstraints(max_length=32)]
-Key = Annotated[str, StringConstraints(max_length=1000)]
+Code = Annotated[str, StringConstraints(max_length=MAX_CODE)]
+Key = Annotated[str, StringConstraints(max_length=MAX_KEY)]
 Asked = TypeVar("Asked", bound=BaseModel)
 _FORM = "application/x-www-form-urlencoded"
 
@@ -217,14 +220,15 @@ def parsed(content_type: str, body: bytes, model: type[Asked]) -> Asked:
     except ValidationError as error:
         raise Refusal(400, _reason(error)) from None
     except ValueError:
-        raise Refusal(400, "the form cannot be read: send fields in UTF-8, 1000 at most") from None
+        reason = f"the form cannot be read: send fields in UTF-8, {MAX_FIELDS} at most"
+        raise Refusal(400, reason) from None
     raise Refusal(400, f"the body has the type '{kind[:60]}': send application/json or {_FORM}")
 
 
 def _fields(body: bytes) -> dict[str, str | list[str]]:
     """The fields of a form. One that is repeated is a list, one left empty is not given."""
     pairs = parse_qsl(
-        body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=1000
+        body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS
     )
     found: dict[str, list[str]] = {}
     for name, value in pairs:

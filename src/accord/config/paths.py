@@ -1,13 +1,18 @@
-"""Where an input lies: a file, a file split in volumes, or a member of an archive.
+"""Paths of corpora: file, volumes or member of an archive, one file or one per language, format.
 
-A path may be `archive.tar.gz::member/name`, and `name.tar.gz.00` stands for all its volumes.
+A path may be `archive.tar.gz::member/name`, and `name.tar.gz.00` stands for all its volumes. What
+the path alone shows to be wrong is said by `locate`, `format_of` and `tsv_columns`, which look at
+no file: an experiment is checked with them when it is read.
 """
 
 import difflib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
+from accord.config.schema import Format
 from accord.errors import AccordError
 from accord.files import expand, names_in, reading_errors
 
@@ -161,3 +166,93 @@ def _missing(place: Place) -> AccordError:
     return AccordError(
         "the file does not exist", where=str(file), fix=f"expected {kind}; {gone}{hint}"
     )
+
+
+# --- The format of a corpus, and what must be so in its path for it.
+
+
+_SUFFIXES: dict[str, Format] = {
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".tmx": "tmx",
+    ".sgm": "sgm",
+    ".sgml": "sgm",
+    ".xml": "sgm",
+}
+_ONE_FILE = ("tsv", "jsonl", "tmx")
+_FILE_PER_LANGUAGE = ("text", "iwslt")
+
+
+def fill(path: str, language: str) -> str:
+    """The path of one language's file."""
+    return path.replace("{lang}", language)
+
+
+def format_of(path: str, given: Format) -> Format:
+    """The format of a corpus by its name or as given; a path that cannot be of it is refused."""
+    braces = expand(path).replace("{lang}", "")
+    if "{" in braces or "}" in braces:
+        raise AccordError(
+            "the path has braces other than {lang}",
+            where=path,
+            fix="{lang} is the only placeholder; write everything else out",
+        )
+    kind = _guess(path) if given == "auto" else given
+    if "{lang}" in path and kind in _ONE_FILE:
+        raise AccordError(
+            f"a {kind} file holds both languages, but the path asks for one file each",
+            where=path,
+            fix="name the one file without {lang}, or set another format",
+        )
+    if "{lang}" not in path and kind in _FILE_PER_LANGUAGE:
+        known = f"a format can be one of {', '.join(get_args(Format)[1:])}; "
+        raise AccordError(
+            f"the path has no {{lang}}, but a corpus of the format {kind} is one file per language",
+            where=path,
+            fix=(known if given == "auto" else "")
+            + "for one file per language write {lang} in place of the language, as in corpus.{lang}"
+            + (", for one file with both set its format" if given == "auto" else ""),
+        )
+    return kind
+
+
+def _guess(path: str) -> Format:
+    name = bare_name(path)
+    if name.startswith("train.tags."):
+        return "iwslt"
+    return _SUFFIXES.get(Path(name).suffix.lower(), "text")
+
+
+def format_of_side(path: str, given: Format) -> Format:
+    """The same for a set that is parallel in many languages, which are read one by one."""
+    kind = format_of(path, given)
+    if kind in ("tsv", "tmx"):
+        raise AccordError(
+            f"a {kind} file can only be read as a pair of languages",
+            where=path,
+            fix="list it under its pair, or make one file per language and write {lang}",
+        )
+    return kind
+
+
+def tsv_columns(
+    path: str, languages: tuple[str, str], kind: Format, columns: Mapping[str, int] | None
+) -> tuple[int, int]:
+    """The columns of the two languages, counted from 0; only tsv files may name them."""
+    if columns is None:
+        return 0, 1
+    if kind != "tsv":
+        raise AccordError(
+            f"columns were given, but the format is {kind}",
+            where=path,
+            fix="leave columns out, or set format: tsv",
+        )
+    for language in languages:
+        if columns.get(language, -1) < 0:
+            raise AccordError(
+                f"columns does not say which column is {language}: {dict(columns)}",
+                where=path,
+                fix=f"give a number for each language, counted from 0, such as {language}: 1",
+            )
+    return columns[languages[0]], columns[languages[1]]

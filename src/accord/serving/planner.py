@@ -1,64 +1,14 @@
-"""From the texts of a request to sentences on their routes."""
+"""Planning a request: its texts, their languages, their sentences, and the route of each."""
 
-import copy
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from accord.data.language_id import LanguageGuesser
 from accord.graph import LANGUAGE, TranslationGraph
 from accord.serving.batching import Job, Route
-from accord.serving.schema import Kind, Refusal, TranslateRequest
+from accord.serving.messages import Kind, Refusal, TranslateRequest
 from accord.serving.sentences import Piece, split
 from accord.serving.settings import MAX_BEAM, ServeSettings
-
-# --- Which of the model's languages a text is in, and how sure that is.
-
-
-_ENOUGH = 1000  # characters; more of a text make the guess slower, not better
-
-
-@functools.cache
-def _identifier() -> Any:
-    """For all languages; reading it takes half a second."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-
-
-class Detector:
-    """py3langid, restricted to the languages of the model that it knows."""
-
-    def __init__(self, languages: Sequence[str]) -> None:
-        self._identifier = copy.copy(_identifier())
-        labels = set(self._identifier.labels)
-        self._languages: dict[str, str] = {}
-        for language in languages:
-            # A script or region may follow the code (zh_Hant); the first of such languages is it.
-            code = language.split("_")[0]
-            if code in labels:
-                self._languages.setdefault(code, language)
-        if self._languages:
-            self._identifier.set_languages(sorted(self._languages))
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """The languages that can be told apart; none where their codes are not known here."""
-        return tuple(self._languages.values())
-
-    def rank(self, text: str) -> list[tuple[str, float]]:
-        """All these languages, the likeliest first, with percentages; 0 where there is no letter.
-
-        There must be languages to choose from.
-        """
-        start = text[:_ENOUGH]
-        if not any(character.isalpha() for character in start):
-            return [(language, 0.0) for language in self._languages.values()]
-        return [
-            (self._languages[code], round(100 * probability, 1))
-            for code, probability in self._identifier.rank(start)
-        ]
-
 
 AUTO = "auto"
 
@@ -99,11 +49,11 @@ class Planner:
     """Checks what is asked against what the model and the server can do."""
 
     def __init__(
-        self, graph: TranslationGraph, settings: ServeSettings, detector: Detector
+        self, graph: TranslationGraph, settings: ServeSettings, guesser: LanguageGuesser
     ) -> None:
         self.graph = graph
         self.settings = settings
-        self.detector = detector
+        self._guesser = guesser
 
     def plan(self, asked: TranslateRequest) -> Plan:
         """What to translate how; a request that cannot be fulfilled is refused."""
@@ -135,9 +85,9 @@ class Planner:
 
     def detect(self, text: str) -> list[tuple[str, float]]:
         """Languages and how sure they are."""
-        if not self.detector.languages:
+        if not self._guesser.languages:
             raise Refusal(400, "languages cannot be detected here: name the source language")
-        return self.detector.rank(text)
+        return self._guesser.rank(text)
 
     def kind(self, source: str, target: str, via: Sequence[str]) -> Kind:
         """How a translation came to be."""

@@ -1,87 +1,23 @@
-"""Around every request: an id, a log line, figures, safe headers, and no traceback for clients.
+"""Middleware around every request: an id, a log line, figures, safe headers, no traceback.
 
 `Observed` goes outermost, `Guarded` innermost: what lies between sees refusals and failures, too.
 """
 
-import datetime
-import json
 import logging
-import queue
 import re
 import secrets
-import sys
-import threading
 import time
-from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import Any
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from accord.serving.limits import GONE, Gate
+from accord.serving.access_log import Log
+from accord.serving.admission import GONE, Gate
+from accord.serving.messages import Refusal
 from accord.serving.metrics_text import Meter
-from accord.serving.schema import Refusal
-
-# --- What happens, as JSON lines on stderr; a stalled reader of stderr must not stall the server.
-
-
-_WAITING_LINES = 10_000
-
-
-class Log:
-    """Lines are written by a thread; when too many wait, new ones are dropped and counted."""
-
-    def __init__(self, meter: Meter, out: TextIO | None = None) -> None:
-        self._meter = meter
-        self._out = out or sys.stderr
-        # Unlike Queue's, its put may be interrupted by a signal handler that logs as well.
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._write, name="accord-log", daemon=True)
-        self._thread.start()
-
-    def write(self, facts: Mapping[str, Any]) -> None:
-        """Log one event; the time is put in front."""
-        if self._lines.qsize() < _WAITING_LINES:
-            self._lines.put(line(facts))
-        else:
-            self._meter.add("lost_log_lines_total")
-
-    def close(self, seconds: float = 2.0) -> None:
-        """Write what waits, but do not wait for ever."""
-        self._lines.put(None)
-        self._thread.join(seconds)
-
-    def _write(self) -> None:
-        while (text := self._lines.get()) is not None:
-            try:
-                self._out.write(text)
-                self._out.flush()
-            except (OSError, ValueError):  # nobody reads any more; serving is what counts
-                self._meter.add("lost_log_lines_total")
-
-
-def line(facts: Mapping[str, Any]) -> str:
-    """One event as a line of JSON."""
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-    return json.dumps({"time": now, **facts}, ensure_ascii=True) + "\n"
-
-
-class LogHandler(logging.Handler):
-    """Python's logging (uvicorn's complaints, failed translations) into the same log."""
-
-    def __init__(self, log: Log) -> None:
-        super().__init__(logging.WARNING)
-        self._log = log
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Log a record, with its traceback if it has one."""
-        facts: dict[str, Any] = {"level": record.levelname.lower(), "event": record.getMessage()}
-        if record.exc_info:
-            facts["traceback"] = logging.Formatter().formatException(record.exc_info)
-        self._log.write(facts)
-
 
 _LOGGER = logging.getLogger("accord.serving")
 _FACTS, _IDENTITY = "accord.facts", "accord.identity"

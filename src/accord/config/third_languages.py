@@ -1,0 +1,124 @@
+"""Third languages of a training pair: which it agrees in, which it is completed with.
+
+All of it follows from the translation graph and the settings alone, so that an experiment without
+any can be refused when it is read.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from accord.graph import Direction, TranslationGraph
+
+# --- Agreement: the language that both sides of a pair are translated into.
+
+
+Law = Literal["zero-shot", "all", "non-english"]
+Protection = Literal["supervised", "none"]
+
+_ENGLISH = ("en", "eng")
+
+
+class Auxiliary:
+    """Which languages two sides may agree in, and through which directions gradients may flow.
+
+    `zero-shot`: languages outside the pair into which at least one of its sides has no data.
+    `all`: every language, the pair's own included (the paper). `non-english`: all but English (the
+    authors' release). `protect` says whether supervised directions are shielded from gradients.
+    """
+
+    def __init__(
+        self, graph: TranslationGraph, law: Law = "zero-shot", protect: Protection = "supervised"
+    ) -> None:
+        self.graph = graph
+        self.law: Law = law
+        self.protect: Protection = protect
+
+    def candidates(self, source: str, target: str) -> tuple[str, ...]:
+        """The languages that a pair may be asked to agree in, each as likely as the others."""
+        languages = self.graph.languages
+        if self.law == "all":
+            return languages
+        if self.law == "non-english":
+            return tuple(x for x in languages if x.split("_")[0] not in _ENGLISH)
+        return tuple(
+            x
+            for x in languages
+            if x not in (source, target)
+            and not (self.graph.is_supervised(source, x) and self.graph.is_supervised(target, x))
+        )
+
+    def is_live(self, language: str, auxiliary: str) -> bool:
+        """Whether agreement may change the direction from `language` into `auxiliary`."""
+        return self.protect == "none" or not self.graph.is_supervised(language, auxiliary)
+
+    def any_live(self) -> bool:
+        """Whether agreement may change anything at all."""
+        return any(
+            self.is_live(side, auxiliary)
+            for direction in self.graph.supervised_directions
+            for auxiliary in self.candidates(*direction)
+            for side in direction
+        )
+
+
+# --- Distillation: the languages that a pair is completed with, and what they are used for.
+#
+# In a pair of languages, one side is the teacher's: its direction into the third language has
+# data. The other side is the pupil's.
+
+
+DISTILLATION, BACK_TRANSLATION, LATENT = "distillation", "back-translation", "latent"
+
+
+@dataclass(frozen=True)
+class Triads:
+    """What a translation z into a third language serves for; only directions without data are
+    trained. `distillation`: the pupil's sentence into z. `back-translation`: z into the pupil's
+    sentence. `latent`: z into a translation of the same sentence into a fourth language, and back.
+    """
+
+    graph: TranslationGraph
+    parts: Collection[str]
+
+    def trained(self, pupil: str, third: str) -> tuple[Direction, ...]:
+        """The directions that a translation into `third` is used for beside the pupil's side."""
+        wanted = {
+            DISTILLATION: Direction(pupil, third),
+            BACK_TRANSLATION: Direction(third, pupil),
+        }
+        return tuple(
+            direction
+            for part, direction in wanted.items()
+            if part in self.parts and not self.graph.is_supervised(*direction)
+        )
+
+    def latent(self, third: str, fourth: str) -> tuple[Direction, ...]:
+        """The directions that two translations of one sentence are used for."""
+        if LATENT not in self.parts:
+            return ()
+        both = Direction(third, fourth), Direction(fourth, third)
+        return tuple(d for d in both if not self.graph.is_supervised(*d))
+
+    def thirds(self, teacher: str, pupil: str) -> tuple[str, ...]:
+        """The languages into which the teacher's side of a pair is worth translating."""
+        return tuple(
+            third
+            for third in self._reached(teacher, pupil)
+            if self.trained(pupil, third) or self.fourths(teacher, pupil, third)
+        )
+
+    def fourths(self, teacher: str, pupil: str, third: str) -> tuple[str, ...]:
+        """The languages for a second translation, to be paired with the one into `third`."""
+        return tuple(
+            fourth
+            for fourth in self._reached(teacher, pupil)
+            if fourth != third and self.latent(third, fourth)
+        )
+
+    def any_of(self, pairs: Iterable[tuple[str, str]]) -> bool:
+        """Whether at least one of these pairs of languages can be completed."""
+        return any(self.thirds(*pair) or self.thirds(*reversed(pair)) for pair in pairs)
+
+    def _reached(self, teacher: str, pupil: str) -> tuple[str, ...]:
+        return tuple(x for x in self.graph.neighbours(teacher) if x != pupil)

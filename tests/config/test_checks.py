@@ -1,0 +1,216 @@
+"""Every rule between keys is said by `accord config`, with place, value and remedy."""
+
+import pytest
+
+from accord.cli import app
+from accord.config.load import load, recipe
+from accord.errors import AccordError
+
+STAR = """\
+languages: [en, de, fr]
+corpora:
+  - {pair: en-de, train: "a.{lang}"}
+  - {pair: en-fr, train: ["b.{lang}", {path: c.tsv}]}
+dev: dev.{lang}
+"""
+PAIR = """\
+languages: [en, de]
+corpora:
+  - {pair: en-de, train: "a.{lang}"}
+"""
+ONE_WAY = """\
+languages: [en, de, fr]
+corpora:
+  - {pair: de-en, train: "a.{lang}", directions: forward}
+  - {pair: fr-en, train: "b.{lang}", directions: forward}
+"""
+
+
+def config(tmp_path, text, *overrides):
+    path = tmp_path / "x.yaml"
+    path.write_text(text, encoding="utf-8")
+    options = [part for item in overrides for part in ("--set", item)]
+    app(["config", str(path), *options], standalone_mode=False)
+
+
+def complaint(tmp_path, text, *overrides) -> str:
+    with pytest.raises(AccordError) as caught:
+        config(tmp_path, text, *overrides)
+    return str(caught.value)
+
+
+def test_the_recipes_keep_all_rules(tmp_path, capsys):
+    config(tmp_path, STAR)
+    assert "kind: gnmt" in capsys.readouterr().out
+    with pytest.raises(AccordError, match="a beam of 1 finds no 4 translations") as caught:
+        load(recipe("demo"), ["objective.complete.search.nbest=4"])
+    assert caught.value.where == (
+        "--set objective.complete.search.nbest=4, key objective.complete.search.nbest"
+    )
+
+
+COMPLETE = [
+    ("search.nbest=4", "a beam of 1 finds no 4", "give a larger search.beam"),
+    ("select=agreement", "there is only one", "give search.nbest"),
+    (
+        "teacher={kind: ema, run: x}",
+        "cannot teach where the teacher is ema",
+        "leave teacher.run out",
+    ),
+    ("teacher.checkpoint=average", "average is a checkpoint of another run", "(teacher.run)"),
+    ("filters.length_ratio=[2.0, 1.0]", "no length lies between 2 and 1", "smaller number first"),
+    ("parts=[latent]", "no training pair can be completed: with data for en-de", "add a corpus"),
+]
+
+
+@pytest.mark.parametrize(("item", "what", "fix"), COMPLETE)
+def test_synthetic_pairs_that_cannot_be_made(tmp_path, item, what, fix):
+    message = complaint(tmp_path, STAR, f"objective.complete.{item}")
+    assert message.startswith(f"--set objective.complete.{item}, key objective.complete")
+    assert what in message
+    assert fix in message
+    config(tmp_path, STAR, f"objective.complete.{item}", "objective.complete.weight=0")
+
+
+def test_both_sides_are_heard_once(tmp_path):
+    changes = ["select=agreement", "search={beam: 2, nbest: 2}", "teacher.vote=0.5"]
+    message = complaint(tmp_path, STAR, *(f"objective.complete.{item}" for item in changes))
+    assert "key objective.complete.select: both sides are heard twice" in message
+    config(tmp_path, STAR, *(f"objective.complete.{item}" for item in changes[:2]))
+
+
+def test_a_guard_needs_dev_sentences(tmp_path):
+    text = STAR.replace("dev: dev.{lang}\n", "")
+    message = complaint(tmp_path, text, "objective.complete.teacher.kind=rounds")
+    assert "key objective.complete.teacher.guard" in message
+    assert "no dev sentences to measure it on" in message
+    config(tmp_path, text, "objective.complete.teacher={kind: rounds, guard: false}")
+    config(tmp_path, STAR, "objective.complete.teacher.kind=rounds")
+
+
+@pytest.mark.parametrize("text", [PAIR, ONE_WAY])
+def test_no_pair_can_be_completed(tmp_path, text):
+    message = complaint(tmp_path, text, "objective.complete={}")
+    assert "no training pair can be completed" in message
+    assert "de-en" in message
+
+
+def test_nothing_to_agree_on(tmp_path):
+    message = complaint(tmp_path, PAIR + "objective:\n  agreement: {start: 3}\n")
+    assert f"{tmp_path / 'x.yaml'}, line 5, key objective.agreement" in message
+    assert "nothing to agree on" in message
+    assert "weight to 0" in message
+    assert "nothing to agree on" in complaint(
+        tmp_path, PAIR, "objective.agreement={weight: 0, encoder_weight: 1}"
+    )
+    config(tmp_path, PAIR, "objective.agreement.weight=0")
+    config(tmp_path, PAIR, "objective.agreement={auxiliary: all, protect: none}")
+
+
+@pytest.mark.parametrize(
+    ("model", "key", "what", "fix"),
+    [
+        ("{decoder_layers: 3}", "decoder_layers", "3 decoder layers", "to 4, or leave it out"),
+        (
+            "{preset: gnmt3, encoder_layers: 4, decoder_layers: 3}",
+            "decoder_layers",
+            "cannot start from 4 encoder states",
+            "set decoder_layers to 4",
+        ),
+        ("{preset: gnmt3, encoder_layers: 1}", "encoder_layers", "has 1 layer", "at least 2"),
+        ("{kind: rnn}", "kind", "'rnn'", "The architecture"),
+    ],
+)
+def test_layers_that_do_not_fit(tmp_path, model, key, what, fix):
+    message = complaint(tmp_path, f"{STAR}model: {model}\n")
+    assert f"line 6, key model.{key}" in message
+    assert what in message
+    assert fix in message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "what", "fix"),
+    [
+        (
+            "c.tsv",
+            "c.txt",
+            "corpora.1.train.1.path",
+            "'c.txt': the path has no {lang}",
+            "as in corpus.{lang}",
+        ),
+        ("c.tsv", "'c.{lang}.tsv'", "corpora.1.train.1.path", "a tsv file holds both", "{lang}"),
+        ("c.tsv", "'c.{x}.tsv'", "corpora.1.train.1.path", "braces other than", "placeholder"),
+        ("c.tsv", "c.tar.gz", "corpora.1.train.1.path", "an archive holds texts", "::name/of"),
+        ("c.tsv", "c.tsv::m", "corpora.1.train.1.path", "c.tsv is not an archive", ".zip"),
+        ("c.tsv", "'c.tar::'", "corpora.1.train.1.path", "'' is not the name", "archive::member"),
+        ("c.tsv", "c.tsv.gz.01", "corpora.1.train.1.path", "a later volume", "c.tsv.gz.00"),
+        (
+            "c.tsv",
+            "c.zip.00::x.tsv",
+            "corpora.1.train.1.path",
+            "split zip archive cannot",
+            "join its volumes",
+        ),
+        (
+            "path: c.tsv",
+            "path: 'c.{lang}', columns: {en: 0, fr: 1}",
+            "corpora.1.train.1.columns",
+            "the format is text",
+            "set format: tsv",
+        ),
+        (
+            "path: c.tsv",
+            "path: c.tsv, columns: {en: 0}",
+            "corpora.1.train.1.columns",
+            "which column is fr: {'en': 0}",
+            "such as fr: 1",
+        ),
+        ("dev.{lang}", "dev.tmx", "dev.path", "'dev.tmx': a tmx file can only", "under its pair"),
+        (
+            "dev.{lang}",
+            "[{pair: en-de, path: dev.txt}]",
+            "dev.sets.0.path",
+            "'dev.txt': the path has no {lang}",
+            "write {lang}",
+        ),
+    ],
+)
+def test_paths_that_cannot_be_of_their_format(tmp_path, old, new, key, what, fix):
+    message = complaint(tmp_path, STAR.replace(old, new))
+    assert f"{tmp_path / 'x.yaml'}, line" in message
+    assert f"key {key}" in message
+    assert what in message
+    assert fix in message
+
+
+def test_paths_that_the_environment_completes_are_left_to_prepare(tmp_path, monkeypatch):
+    """A run that was moved to another machine can be read there."""
+    monkeypatch.delenv("ACCORD_TEXTS", raising=False)
+    config(tmp_path, STAR.replace("a.{lang}", "${ACCORD_TEXTS}/a.{lang}"))
+
+
+def test_a_vocabulary_has_room_for_text(tmp_path):
+    codes = [f"{a}{b}" for a in "abcdefg" for b in "abcdefg"][:41]
+    corpora = [{"pair": f"{codes[0]}-{code}", "train": "a.{lang}"} for code in codes[1:]]
+    text = f"languages: {codes}\ncorpora: {corpora}\n"
+    message = complaint(tmp_path, text, "vocabulary.size=300")
+    assert "key vocabulary.size: 300 entries leave none for text" in message
+    assert "41 languages take 300" in message
+    config(tmp_path, text, "vocabulary.size=301")
+
+
+def test_agreement_cannot_choose_where_nothing_can_be_measured(tmp_path):
+    by_agreement = "training.validation.metric=agreement"
+    message = complaint(tmp_path, STAR.replace("dev: dev.{lang}\n", ""), by_agreement)
+    assert "key training.validation.metric: agreement is measured on dev sentences" in message
+    assert "add a dev set" in message
+    message = complaint(tmp_path, PAIR + "dev: dev.{lang}\n", by_agreement)
+    assert "only one of the two has data into" in message
+    config(tmp_path, STAR, by_agreement)
+
+
+def test_several_rules_are_said_at_once(tmp_path):
+    message = complaint(
+        tmp_path, STAR, "objective.complete.search.nbest=4", "model.decoder_layers=3"
+    )
+    assert message.startswith("2 problems")
