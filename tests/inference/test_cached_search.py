@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from accord.data.vocabulary import EOS
-from accord.inference import cuda_steps
+from accord.inference import beam_step, cuda_steps
 from accord.inference.beam_search import BeamSearch, TorchEngine, padded
 from accord.inference.beam_step import Rules, Task, advance, start
 from accord.inference.cuda_steps import FixedShapes
@@ -225,3 +225,15 @@ def test_graphs_in_bf16(made, beam):
         eager = BeamSearch(network, settings, forbidden, graphs=False)(*batch)
     same = sum(a[0].ids == b[0].ids for a, b in zip(graphed, eager, strict=True))
     assert same > 0.9 * len(eager)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("beam", [1, 4])
+def test_finding_the_best_tokens_in_one_read_changes_no_result(beam, monkeypatch):
+    network, batch = transformer().float().cuda(), padded(random_sources(100), CPU)
+    forbidden, settings = torch.tensor(TAGS).cuda(), SearchSettings(beam=beam, nbest=beam)
+    assert beam_step.top_k_triton.fits(torch.zeros(2, V).cuda(), beam)
+    found = BeamSearch(network, settings, forbidden, graphs=False)(*batch)
+    monkeypatch.setattr(beam_step, "top_k_triton", None)
+    wanted = BeamSearch(network, settings, forbidden, graphs=False)(*batch)
+    assert_same(found, wanted, tolerance=1e-4)

@@ -11,21 +11,30 @@ from torch import Tensor
 
 # mypy: disable-error-code="untyped-decorator,no-untyped-def"
 
-MOST = 4  # candidates that every lane keeps
+_MOST = 4  # candidates that every lane keeps
 _BLOCK = 1024
 
 
+def fits(logits_RV: Tensor, count: int) -> bool:
+    """Whether there is a kernel for these rows and so many of their best."""
+    return logits_RV.is_cuda and logits_RV.dtype == torch.float32 and count <= _MOST
+
+
 def log_softmax_top_k(
-    logits_RV: Tensor, barred_V: Tensor, count: int
+    logits_RV: Tensor, forbidden_F: Tensor, count: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """See `softmax.log_softmax_top_k`."""
+    """log P and ids [R, K] of the likeliest tokens but the forbidden ones, and log-normalisers [R].
+
+    Forbidden tokens still have their share of the probability. Of equal ones the first is found.
+    """
     rows, size = logits_RV.shape
-    log_p_RK = torch.empty(rows, count, dtype=torch.float32, device=logits_RV.device)
+    forbidden_V = torch.zeros(size, dtype=torch.uint8, device=logits_RV.device)
+    forbidden_V.index_fill_(0, forbidden_F, 1)
+    log_p_RK, normaliser_R = logits_RV.new_empty(rows, count), logits_RV.new_empty(rows)
     token_RK = torch.empty(rows, count, dtype=torch.int64, device=logits_RV.device)
-    normaliser_R = torch.empty(rows, dtype=torch.float32, device=logits_RV.device)
     _log_softmax_top_k[(rows,)](
-        logits_RV,
-        barred_V,
+        logits_RV.contiguous(),
+        forbidden_V,
         log_p_RK,
         token_RK,
         normaliser_R,
@@ -48,7 +57,7 @@ def _sifted(value, place, x, at):
 @triton.jit
 def _log_softmax_top_k(
     logits,
-    barred,
+    forbidden,
     log_ps,
     tokens,
     normalisers,
@@ -72,7 +81,7 @@ def _log_softmax_top_k(
         kept = tl.where(top == float("-inf"), 0.0, total * tl.exp(top - higher))
         total = kept + tl.where(x == float("-inf"), 0.0, tl.exp(x - higher))
         top = higher
-        x = tl.where(tl.load(barred + at, mask=here, other=1) == 0, x, float("-inf"))
+        x = tl.where(tl.load(forbidden + at, mask=here, other=1) == 0, x, float("-inf"))
         v0, p0, x, at = _sifted(v0, p0, x, at)
         if COUNT > 1:
             v1, p1, x, at = _sifted(v1, p1, x, at)
