@@ -1,13 +1,11 @@
 import json
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from accord.cli import app
 from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory, write
 from accord.evaluation.matrix import evaluate
@@ -22,8 +20,6 @@ from accord.evaluation.selection import (
 )
 from accord.inference.results import SearchSettings
 from fake_translator import Tools
-
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "selection.py"
 
 
 def test_correlations_by_hand():
@@ -112,16 +108,12 @@ def test_evaluations_alike_are_points_of_one_group(tmp_path):
         assert by_score["agreement"].chosen == "c, best"
 
 
-def test_the_script_prints_tables(tmp_path):
+def test_the_command_prints_tables(tmp_path):
     lines = [validation(step, 20.0 + step / 10, 30.0, step / 20) for step in (100, 200, 300)]
     runs = [written(tmp_path / name, lines[: 3 if name == "one" else 1]) for name in ("one", "two")]
-    found = subprocess.run(
-        [sys.executable, str(SCRIPT), *map(str, runs)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ,
-    ).stdout
+    line = ["compare", *map(str, runs), "--selection", "validations"]
+    found = CliRunner().invoke(app, line).stdout
     assert "| agreement | +1.000 | +1.000 | +1.000 | one, step 300 | 15.00 | 15.00 |" in found
     assert "1 points: too few" in found
     assert "## all runs" in found
+    assert CliRunner().invoke(app, [*line[:-1], "epochs"]).exit_code == 2

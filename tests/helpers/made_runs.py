@@ -12,6 +12,7 @@ from accord.evaluation.folder import evaluation_directory, write
 from accord.evaluation.matrix import evaluate
 from accord.evaluation.records import Evaluated, Origin
 from accord.files import sealed
+from accord.inference.results import SearchSettings
 
 LINES = 40
 
@@ -43,11 +44,16 @@ class NumberedWords:
         return [(4.0 if seen else 12.0, 4) for seen in known]
 
 
-def experiment(languages=("en", "de", "fr"), name="toy"):
+def experiment(languages=("en", "de", "fr"), name="toy", objective=None):
     """A star: all languages tied to the first."""
     first, *others = languages
     corpora = [{"pair": f"{first}-{x}", "train": [{"path": f"train.{x}.{{lang}}"}]} for x in others]
-    return Experiment(name=name, languages=tuple(languages), corpora=tuple(corpora))
+    return Experiment(
+        name=name,
+        languages=tuple(languages),
+        corpora=tuple(corpora),
+        objective=objective or {},
+    )
 
 
 def make_run(
@@ -63,16 +69,19 @@ def make_run(
     evaluated=True,
     limit=None,
     seed=0,
+    objective=None,
+    pairs=4040,
+    settings=None,
     change=lambda lines: lines,
 ):
     """Write a run directory; `lost` is the share of zero-shot sentences that lose words.
 
-    `change` may alter the texts of the evaluation after scoring.
+    `change` may alter the texts of the evaluation after scoring; `settings` are of the search.
     """
-    settings = experiment(languages)
+    search, settings = settings, experiment(languages, objective=objective)
     path.mkdir(parents=True, exist_ok=True)
     (path / "experiment.yaml").write_text(dump(settings), "utf-8")
-    (path / "manifest.json").write_text(json.dumps(manifest(languages)), "utf-8")
+    (path / "manifest.json").write_text(json.dumps(manifest(languages, pairs)), "utf-8")
     (path / "environment.json").write_text(
         json.dumps({"accord": "1.0", "command": ["accord", "train"], "cudnn": None}), "utf-8"
     )
@@ -80,7 +89,7 @@ def make_run(
     if not evaluated:
         return path
     held_out = write_held_out(path / "held_out", languages, seed)
-    origin = Origin(path.name, "best", 400, "0123456789abcdef", "cpu", "fp32")
+    origin = Origin(path.name, "best", 400, fingerprint(pairs), "cpu", "fp32")
     found = evaluate(
         NumberedWords(settings.graph, lost),
         held_out,
@@ -89,6 +98,7 @@ def make_run(
         ensemble=ensemble,
         agreement=len(languages) < 6,
         limit=limit,
+        settings=search or SearchSettings(),
     )
     found = with_off_target(found, off_target)
     found = Evaluated(replace(found.evaluation, name=name), change(found.lines), found.statistics)
@@ -132,7 +142,11 @@ def write_metrics(path, graph, validate_all):
     path.write_text(text + '{"kind": "trai', "utf-8")  # cut off in the middle, as by a kill
 
 
-def manifest(languages):
+def fingerprint(pairs):
+    return f"0123456789ab{pairs % 10_000:04d}" if pairs != 4040 else "0123456789abcdef"
+
+
+def manifest(languages, pairs=4040):
     first, *others = languages
     shared = [
         {"pivot": first, "first": f"{first}-{a}", "second": f"{first}-{b}", "zero_shot": True}
@@ -147,14 +161,14 @@ def manifest(languages):
     return sealed(
         {
             "format": 1,
-            "fingerprint": "0123456789abcdef",
+            "fingerprint": fingerprint(pairs),
             "settings": {"overlap": {"mode": "disjoint"}},
             "corpora": [
                 {
                     "pair": f"{first}-{x}",
                     "read": 6000,
                     "steps": steps,
-                    "lines": 4040,
+                    "lines": pairs,
                     "tokens": {first: 20_000, x: 30_000},
                 }
                 for x in others

@@ -6,7 +6,8 @@ import pytest
 
 from accord.config.load import load, recipe
 from accord.config.schema import DATA_KEYS
-from accord.studies.branches import Options, assignment
+from accord.studies.branches import Options
+from accord.studies.commands import assignment
 from accord.studies.estimates import disk, hours, overview
 from accord.studies.paper import SETTINGS, find_setting, size_name
 from accord.studies.reproduction import make_plan

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from accord import __version__
-from accord.cli import data, publish, study, tour, train, translate
+from accord.cli import comparison, data, publish, study, tour, train, translate
 from accord.errors import AccordError
 
 app = typer.Typer(
@@ -111,7 +111,9 @@ for _command in (
     train.average,
     translate.translate,
     translate.evaluate,
-    study.report,
+    comparison.compare,
+    comparison.report,
+    study.study,
     study.reproduce,
     publish.export,
     publish.serve,

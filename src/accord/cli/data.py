@@ -11,6 +11,7 @@ from accord.cli.options import ExperimentFile, Overrides, Quiet, grouped
 from accord.data.builtin import BuiltinSettings
 
 if TYPE_CHECKING:
+    from accord.config.schema import Experiment
     from accord.fetching.catalogue import Dataset
 
 
@@ -76,9 +77,19 @@ def prepare(
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the statistics as JSON ('-': stdout)."),
     ] = None,
+    from_store: Annotated[
+        Path | None,
+        typer.Option(metavar="STORE", help="Cut a smaller store out of this one; needs --pairs."),
+    ] = None,
+    pairs: Annotated[
+        int | None, typer.Option(help="With --from-store: most pairs of a corpus.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Turn text files into a clean, disjoint, tokenised store, and account for every line."""
+    """Turn text files into a clean, disjoint, tokenised store, and account for every line.
+
+    With --from-store no text is read: corpora keep --pairs pairs each, all else stays as it was.
+    """
     from rich.console import Console
 
     from accord.config.load import load
@@ -90,6 +101,9 @@ def prepare(
     if json_file is not None and str(json_file) != "-":
         check_writable(json_file)
     settings = load(experiment, overrides or ())
+    if from_store is not None or pairs is not None:
+        _cut(settings, from_store, pairs)
+        return
     with shown_progress(quiet) as progress:
         result = run(settings, workers=workers, progress=progress)
     facts = statistics(result.store, settings)
@@ -103,6 +117,21 @@ def prepare(
                 file.write(text + "\n")
     state = "written and checked" if result.built else "up to date, nothing to do"
     typer.echo(f"{result.store.directory}: {state}", err=True)
+
+
+def _cut(settings: "Experiment", source: Path | None, pairs: int | None) -> None:
+    from accord.config.load import store_directory
+    from accord.data.store import Store
+    from accord.data.subset import check_same_data, cut, needed
+
+    if source is None or pairs is None:
+        raise typer.BadParameter("--from-store STORE and --pairs N go together")
+    whole = Store(source)
+    check_same_data(whole, settings)
+    made = cut(whole, store_directory(settings), pairs)
+    counts = ", ".join(f"{corpus.name} {len(corpus):,}" for corpus in made.corpora)
+    typer.echo(f"{made.directory}: {counts}; to train on it, add", err=True)
+    typer.echo(" ".join(f"--set {setting}" for setting in needed(made)))
 
 
 @grouped

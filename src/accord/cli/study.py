@@ -1,4 +1,4 @@
-"""The command reproduce: an experiment of the paper, from its data to verdicts on its claims."""
+"""Commands that carry out whole studies: study (any plan) and reproduce (the paper's)."""
 
 import os
 import sys
@@ -10,7 +10,123 @@ import typer
 from accord.cli.options import Overrides, Quiet
 
 if TYPE_CHECKING:
+    from accord.studies.plan import PlannedStudy
     from accord.studies.reproduction import Plan, Stage
+
+
+def study(
+    plan: Annotated[
+        str,
+        typer.Argument(metavar="PLAN", help="A plan file, or the name of one that comes along."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where the runs go; default studies/PLAN."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="BRANCH", help="Only this branch; may be repeated."),
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Seeds of training instead of the plan's, as 1,2,3.")
+    ] = None,
+    parallel: Annotated[
+        int | None, typer.Option(min=1, help="Runs at the same time, instead of the plan's.")
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=0.01, help="When everything ends, instead of the plan's.")
+    ] = None,
+    experiment: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Experiment file instead of the plan's.")
+    ] = None,
+    pack: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep all but checkpoints in an archive (.tar.gz)."),
+    ] = None,
+    volume: Annotated[
+        int | None, typer.Option(min=1, metavar="MIB", help="Cut the archive into pieces.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the commands, and which are done; do nothing.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train the branches of a plan from one burn-in, evaluate them alike, compare them.
+
+    Run again, it goes on where it stopped. Plans that come along: demo, multi30k, europarl and
+    others, see docs/study.md.
+
+    Example: accord study demo --dry-run
+    """
+    from accord.studies.plan import find_plan, plan_study
+    from accord.studies.runner import Journal, commands
+
+    found = plan_study(
+        find_plan(plan),
+        out,
+        experiment=experiment,
+        only=only or (),
+        changes={"seeds": _whole(seeds), "parallel": parallel, "minutes": minutes},
+    )
+    if volume is not None and pack is None:
+        raise typer.BadParameter("it cuts the archive: add --pack FILE", param_hint="--volume")
+    if not dry_run:
+        _carry_out(found, pack, volume, quiet)
+        return
+    for number, item in enumerate(commands(found, Journal(found.out)), start=1):
+        state = " [done]" if item.done() else ""
+        typer.echo(f"{number}. {item.run.name}: {item.kind}{state}\n   {item.command}")
+
+
+def _whole(given: str | None) -> tuple[int, ...] | None:
+    if given is None:
+        return None
+    try:
+        return tuple(dict.fromkeys(int(seed) for seed in given.split(",")))
+    except ValueError:
+        raise typer.BadParameter("give whole numbers, as 1,2,3", param_hint="--seeds") from None
+
+
+def _carry_out(
+    found: "PlannedStudy", archive: Path | None, volume: int | None, quiet: bool
+) -> None:
+    from accord.cli.comparison import print_tables
+    from accord.errors import AccordError
+    from accord.files import exclusive
+    from accord.studies.packing import pack
+    from accord.studies.runner import Journal, Runner, check_prepared
+    from accord.studies.study_table import study_tables, write_table
+
+    def say(text: str) -> None:
+        if not quiet:
+            typer.echo(text, err=True)
+
+    def keep() -> None:
+        """What there is so far; runs go on where that fails, for example since one is written."""
+        try:
+            write_table(found, page)
+            if archive is not None:
+                runs = [run.directory for run in found.runs if run.directory.is_dir()]
+                pack(runs, [page], archive, volume and volume << 20)
+        except (OSError, AccordError) as error:
+            typer.echo(f"accord: note: {page} or the archive was not written: {error}", err=True)
+
+    page = found.out / "table.md"
+    journal = Journal(found.out)
+    check_prepared(found, journal)
+    if archive is not None:  # a place that cannot be written to shows before the work
+        pack((), (), archive, volume and volume << 20)
+    with exclusive(found.out, "accord study"):
+        failed = Runner(found, journal, say).make(keep)
+    keep()
+    print_tables(study_tables(found))
+    typer.echo(f"wrote {page}", err=True)
+    if failed:
+        raise AccordError(
+            f"{failed} of {len(found.branches)} branches failed",
+            where=str(found.out),
+            fix="see above; the same command goes on where it stopped",
+        )
 
 
 def reproduce(
@@ -156,64 +272,15 @@ def _free_the_device() -> None:
 
 
 def _conclude(plan: "Plan") -> None:
-    from accord.errors import AccordError
     from accord.studies.outcome import read_outcome
     from accord.studies.page import verdicts, write_page
     from accord.studies.sizes_figure import draw_sizes
 
     outcomes = [read_outcome(study, plan.options) for study in plan.studies]
-    figures: tuple[Path, ...] = ()
     if plan.sizes:
-        try:
-            by_size = list(zip(plan.sizes, outcomes, strict=True))
-            figures = draw_sizes(by_size, plan.directory, plan.setting.name)
-        except AccordError as error:  # the figures themselves are worth having without it
-            typer.echo(f"accord: note: {error}", err=True)
-    write_page(plan, outcomes, figures)
+        draw_sizes(list(zip(plan.sizes, outcomes, strict=True)), plan.figure)
+    write_page(plan, outcomes)
     typer.echo()
     for item in verdicts(plan, outcomes):
         typer.echo(f"{item.claim.number}. {item.claim.text}: {item.verdict}\n   {item.because}")
     typer.echo(f"wrote {plan.page}", err=True)
-
-
-# --- The command report.
-
-
-def report(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(metavar="RUN...", help="Evaluated runs; the first is the main one."),
-    ],
-    name: Annotated[
-        str | None, typer.Option(help="Which evaluation; by default the best one all runs share.")
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="HTML file; by default report.html in the first run.")
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(help="Markdown file; by default report.md in the first run.")
-    ] = None,
-    latex: Annotated[
-        Path | None, typer.Option(help="Write the paper's table as LaTeX as well.")
-    ] = None,
-) -> None:
-    """Write one page about a run, or comparing several: HTML without any outside parts."""
-    from accord.files import atomic_write, check_writable
-    from accord.report.contents import build
-    from accord.report.html import write_html
-    from accord.report.latex import latex as table
-    from accord.report.markdown import write_markdown
-
-    page = html or runs[0] / "report.html"
-    text = markdown or runs[0] / "report.md"
-    for path in (page, text, latex):
-        if path is not None:
-            check_writable(path)
-    found = build(runs, name=name)
-    write_html(found, page)
-    write_markdown(found, text)
-    if latex is not None:
-        with atomic_write(latex) as out:
-            out.write(table(found))
-    typer.echo(found.answer.headline)
-    typer.echo(f"wrote {page} and {text}", err=True)

@@ -9,7 +9,6 @@ import typer
 
 from accord.cli.options import ExperimentFile, Overrides, Quiet, RunPath
 from accord.errors import AccordError
-from accord.models.checkpoint import Checkpoints
 
 
 def train(
@@ -47,6 +46,7 @@ def average(
     last: Annotated[int, typer.Option(min=2, help="How many of the newest checkpoints.")] = 3,
 ) -> None:
     """Average the weights of the newest checkpoints into checkpoints/average."""
+    from accord.models.checkpoint import Checkpoints
     from accord.models.checkpoint import average as mean
     from accord.run_directory import RunDirectory
 

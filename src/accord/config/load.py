@@ -1,24 +1,28 @@
 """Reading an experiment file: every complaint names file, line, key, value and what is allowed."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from accord.config.checks import Location, contradictions, dotted
 from accord.config.schema import Experiment
+from accord.config.section import Section
 from accord.errors import AccordError
 from accord.files import expand, names_in
+
+_Kind = TypeVar("_Kind", bound=Section)
+_START = "start from one of recipes/*.yaml; `accord config --schema` lists the keys"
 
 
 class _Document:
     """YAML text with the line of every key, and the overrides given on the command line."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, what: str = "experiment file", start: str = _START) -> None:
         self.path = path
         self.overrides: dict[Location, str] = {}
         try:
@@ -28,9 +32,7 @@ class _Document:
         except FileNotFoundError:
             near = difflib.get_close_matches(path.name, names_in(path.parent), n=1)
             hint = f"did you mean {path.with_name(near[0])}?" if near else "check the path"
-            raise AccordError(
-                "there is no such experiment file", where=str(path), fix=hint
-            ) from None
+            raise AccordError(f"there is no such {what}", where=str(path), fix=hint) from None
         except OSError as error:
             raise AccordError(
                 f"cannot be read: {error.strerror or error}",
@@ -45,9 +47,9 @@ class _Document:
         self._refuse_repeated_keys(self.root, set())
         if not isinstance(self.data, dict):
             raise AccordError(
-                "an experiment file is a mapping of keys to values",
+                f"{'an' if what[0] in 'aeiou' else 'a'} {what} is a mapping of keys to values",
                 where=str(path),
-                fix="start from one of recipes/*.yaml; `accord config --schema` lists the keys",
+                fix=start,
             )
 
     def _refuse_repeated_keys(self, node: yaml.Node | None, visited: set[yaml.Node | None]) -> None:
@@ -148,11 +150,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     document.data.setdefault("name", path.stem)
     for assignment in overrides:
         document.override(assignment)
-    try:
-        experiment = Experiment.model_validate(document.data)
-    except ValidationError as error:
-        problems = [_explain(document, detail) for detail in _telling(error.errors())]
-        raise _joined(problems) from None
+    experiment = _validated(document, Experiment)
     problems = [
         AccordError(what, where=f"{document.where(loc)}, key {dotted(loc)}", fix=fix)
         for loc, what, fix in contradictions(experiment)
@@ -160,6 +158,25 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     if problems:
         raise _joined(problems)
     return experiment
+
+
+def load_section(
+    path: Path, kind: type[_Kind], what: str, start: str
+) -> tuple[_Kind, Callable[[Location], str]]:
+    """Another YAML file, as strict and with the same complaints; and where each key stands.
+
+    `what` it is called and how to `start` one is said to those who give something else.
+    """
+    document = _Document(path, what, start)
+    return _validated(document, kind), document.where
+
+
+def _validated(document: _Document, kind: type[_Kind]) -> _Kind:
+    try:
+        return kind.model_validate(document.data)
+    except ValidationError as error:
+        problems = [_explain(document, detail, kind) for detail in _telling(error.errors())]
+        raise _joined(problems) from None
 
 
 def dump(experiment: Experiment) -> str:
@@ -200,12 +217,12 @@ def _telling(details: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [detail for detail in details if not follows(detail)]
 
 
-def _explain(document: _Document, detail: Mapping[str, Any]) -> AccordError:
+def _explain(document: _Document, detail: Mapping[str, Any], kind: type[BaseModel]) -> AccordError:
     location: Location = tuple(detail["loc"])
     where = f"{document.where(location)}, key {dotted(location)}"
     value = detail["input"]
     if detail["type"] == "extra_forbidden":
-        known = _keys_at(location[:-1])
+        known = _keys_at(kind, location[:-1])
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
         fix = f"did you mean {near[0]!r}? " if near else ""
         return AccordError(
@@ -213,7 +230,7 @@ def _explain(document: _Document, detail: Mapping[str, Any]) -> AccordError:
         )
     if detail["type"] == "missing":
         return AccordError(
-            f"the key {location[-1]!r} is missing", where=where, fix=_description(location)
+            f"the key {location[-1]!r} is missing", where=where, fix=_description(kind, location)
         )
     shown = value if isinstance(value, str | int | float | bool | None) else type(value).__name__
     message = detail["msg"].removeprefix("Input ")
@@ -223,12 +240,14 @@ def _explain(document: _Document, detail: Mapping[str, Any]) -> AccordError:
             where=where,
             fix="YAML reads no, yes, on and off as false and true: put the word in quotes",
         )
-    return AccordError(f"{shown!r} is not allowed: {message}", where=where, fix=_allowed(location))
+    return AccordError(
+        f"{shown!r} is not allowed: {message}", where=where, fix=_allowed(kind, location)
+    )
 
 
-def _model_at(location: Location) -> type[BaseModel] | None:
+def _model_at(kind: type[BaseModel], location: Location) -> type[BaseModel] | None:
     """The section in which the last part of `location` would be a key."""
-    model: type[BaseModel] | None = Experiment
+    model: type[BaseModel] | None = kind
     for part in location:
         if isinstance(part, int):
             continue
@@ -243,20 +262,20 @@ def _section_inside(annotation: Any) -> type[BaseModel] | None:
     return next((found for a in get_args(annotation) if (found := _section_inside(a))), None)
 
 
-def _keys_at(location: Location) -> list[str]:
-    model = _model_at(location)
+def _keys_at(kind: type[BaseModel], location: Location) -> list[str]:
+    model = _model_at(kind, location)
     return list(model.model_fields) if model else []
 
 
-def _description(location: Location) -> str:
+def _description(kind: type[BaseModel], location: Location) -> str:
     names = [part for part in location if isinstance(part, str)]
-    model = _model_at(tuple(names[:-1]))
+    model = _model_at(kind, tuple(names[:-1]))
     field = model.model_fields.get(names[-1]) if model and names else None
     return f"{names[-1]}: {field.description}" if field and field.description else "see the docs"
 
 
-def _allowed(location: Location) -> str:
-    return " ".join(_description(location).split())
+def _allowed(kind: type[BaseModel], location: Location) -> str:
+    return " ".join(_description(kind, location).split())
 
 
 # --- Where the experiment files that come with Accord lie.
@@ -269,8 +288,20 @@ _PLACES = (_PACKAGE / "recipes", _PACKAGE.parents[1] / "recipes")
 
 def recipe(name: str) -> Path:
     """The path of a recipe by its name, for example `demo`."""
-    for place in _PLACES:
+    return _shipped(name, "", "recipe")
+
+
+def shipped_plan(name: str) -> Path:
+    """The path of a plan of `accord study` by its name, for example `demo`."""
+    return _shipped(name, "plans", "plan")
+
+
+def _shipped(name: str, folder: str, what: str) -> Path:
+    places = [place / folder for place in _PLACES]
+    for place in places:
         if (place / f"{name}.yaml").is_file():
             return place / f"{name}.yaml"
-    known = sorted({path.stem for place in _PLACES for path in place.glob("*.yaml")})
-    raise AccordError(f"there is no recipe {name!r}", fix=f"recipes: {', '.join(known)}")
+    known = sorted({path.stem for place in places for path in place.glob("*.yaml")})
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    guess = f"did you mean {near[0]!r}? " if near else ""
+    raise AccordError(f"there is no {what} {name!r}", fix=f"{guess}{what}s: {', '.join(known)}")

@@ -154,3 +154,26 @@ def kendall(one: Values, other: Values) -> float:
     a, b = np.sign(one[:, None] - one), np.sign(other[:, None] - other)
     scale = math.sqrt(float((a * a).sum()) * float((b * b).sum()))
     return float((a * b).sum()) / scale if scale else math.nan
+
+
+_LEAST = 3  # points; two always lie on a line
+
+
+def table(title: str, points: Sequence[Point]) -> list[str]:
+    """A section of Markdown: how well each score goes with true zero-shot BLEU."""
+    if len(points) < _LEAST:
+        return [f"## {title}\n", f"{len(points)} points: too few.\n"]
+    head = ["score", "Pearson", "Spearman", "Kendall", "would choose", "BLEU there", "best"]
+    return [
+        f"## {title}\n",
+        f"{len(points)} points; BLEU is the true zero-shot mean.\n",
+        f"| {' | '.join(head)} |",
+        "|---|---:|---:|---:|---|---:|---:|",
+        *(_row(choice) for choice in choices(points)),
+        "",
+    ]
+
+
+def _row(choice: Choice) -> str:
+    three = " | ".join(f"{x:+.3f}" for x in (choice.pearson, choice.spearman, choice.kendall))
+    return f"| {choice.score} | {three} | {choice.chosen} | {choice.bleu:.2f} | {choice.best:.2f} |"

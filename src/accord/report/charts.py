@@ -53,6 +53,10 @@ class Chart:
     log_x: bool = False
     log_y: bool = False
     square: bool = False
+    x_ticks: tuple[float, ...] = ()
+    """Where the horizontal axis is marked; round numbers by default."""
+    top: float = 0.0
+    """The vertical axis reaches at least so high, so that several charts can share it."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,8 @@ def svg(chart: Chart) -> Markup:
     series = [_drawable(each, chart) for each in chart.series]
     points = [point for each in series for point in each.points]
     across = _begun_late(_axis([x for x, _ in points], chart.log_x), min(x for x, _ in points))
-    up = _rounded_up(_axis([y for _, y in points], chart.log_y))
+    heights = [*(y for _, y in points), *([chart.top] if chart.top else [])]
+    up = _rounded_up(_axis(heights, chart.log_y))
     if chart.square:
         across = up = _Axis(min(across.low, up.low), max(across.high, up.high), chart.log_y)
     parts = [
@@ -103,6 +108,44 @@ def svg(chart: Chart) -> Markup:
     return Markup(
         f'<svg class="chart" role="img" viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" '
         f'aria-label="{escape(_summary(chart))}">{"".join(parts)}</svg>'
+    )
+
+
+_STYLE = """
+text { fill: #1b1f24; font: 12.5px sans-serif } .tick { fill: #55606e } .title { font-size: 14px }
+.grid { stroke: #d5dae1; fill: none; opacity: .7 } .axis { stroke: #55606e; fill: none }
+.line { fill: none; stroke-width: 2.2; stroke-linejoin: round; stroke-linecap: round }
+.line.dotted { stroke-dasharray: .1 5; stroke-width: 2.8 } .dot { stroke: #ffffff }
+.dot.dotted { fill: #ffffff; stroke-width: 2 }
+"""
+# The colours of the report's style sheet.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b0508a", "#9a6a00", "#5b5f66")
+
+
+def document(charts: Sequence[Chart]) -> str:
+    """Charts side by side with one legend, as an SVG file that stands alone."""
+    width, top = _WIDTH * len(charts), 54.0
+    style = _STYLE + "".join(
+        f".line.series-{i}, .dot.dotted.series-{i} {{ stroke: {colour} }}\n"
+        f".dot.series-{i}:not(.dotted) {{ fill: {colour} }}\n"
+        for i, colour in enumerate(_COLOURS)
+    )
+    parts = [f'<rect width="{width:g}" height="{_HEIGHT + top:g}" fill="#ffffff"/>']
+    for i, series in enumerate(charts[0].series):
+        x = _LEFT + 130 * i
+        parts.append(f'<path class="line {series.style}" d="M{x:g} 14h30"/>')
+        parts.append(f'<text x="{x + 38:g}" y="18">{escape(series.label)}</text>')
+    for i, chart in enumerate(charts):
+        x = _WIDTH * i
+        parts.append(f'<text class="title" x="{x + _WIDTH / 2:g}" y="48" text-anchor="middle">')
+        parts.append(f"{escape(chart.title)}</text>")
+        parts.append(f'<svg x="{x:g}" y="{top:g}" width="{_WIDTH:g}" height="{_HEIGHT:g}">')
+        parts.append(f"{svg(chart)}</svg>")
+    said = escape("; ".join(map(_summary, charts)))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{said}" '
+        f'viewBox="0 0 {width:g} {_HEIGHT + top:g}" width="{width:g}" height="{_HEIGHT + top:g}">\n'
+        f"<style>{style}</style>\n{''.join(parts)}\n</svg>\n"
     )
 
 
@@ -195,7 +238,7 @@ def _frame(chart: Chart, across: _Axis, up: _Axis) -> Iterator[str]:
         yield f'<path class="grid" d="M{_LEFT:g} {y:.1f}H{right:g}"/>'
         yield f'<text class="tick" x="{_LEFT - 6:g}" y="{y + 4:.1f}" text-anchor="end">'
         yield f"{_number(value)}</text>"
-    for value in across.ticks():
+    for value in chart.x_ticks or across.ticks():
         x = _x(across, value)
         yield f'<path class="grid" d="M{x:.1f} {_TOP:g}V{bottom:g}"/>'
         yield f'<text class="tick" x="{x:.1f}" y="{bottom + 17:g}" text-anchor="middle">'

@@ -58,6 +58,8 @@ class History:
     training: Points
     """Steps with negative log-likelihood, nats a target subword."""
     validations: tuple[Validation, ...]
+    seconds: float | None = None
+    """What training has taken, as last logged."""
 
     def course(self, kind: str, what: str) -> Points:
         """The mean over the directions of a kind, by step."""
@@ -74,16 +76,19 @@ def read_history(path: Path) -> History:
     """Read metrics.jsonl; a run without one has no history to show."""
     training: list[tuple[float, float]] = []
     validations: list[Validation] = []
+    seconds: float | None = None
     for entry in read_metrics(path):
-        if entry["kind"] == "train" and entry["nll"] is not None:
-            training.append((float(entry["step"]), entry["nll"]))
+        if entry["kind"] == "train":
+            seconds = entry.get("training_seconds", seconds)
+            if entry["nll"] is not None:
+                training.append((float(entry["step"]), entry["nll"]))
         elif entry["kind"] == "validation":
             found = {
                 direction: DevScores(scores["kind"], scores["cross_entropy"], scores["bleu"])
                 for direction, scores in entry["directions"].items()
             }
             validations.append(Validation(entry["step"], found))
-    return History(tuple(training), tuple(validations))
+    return History(tuple(training), tuple(validations), seconds)
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,15 @@ class Report:
 
 
 def build(runs: Sequence[Path], *, name: str | None = None) -> Report:
-    """Read runs that have been evaluated alike.
+    """Read runs that have been evaluated alike, and test all against the first."""
+    chosen, found = read_runs(runs, name)
+    compared = systems([(run.label, run.evaluated) for run in found])
+    said = answer(found[0].evaluation, compared)
+    return Report(chosen, found, compared, said, notes(found))
+
+
+def read_runs(runs: Sequence[Path], name: str | None = None) -> tuple[str, tuple[ReportedRun, ...]]:
+    """Runs that have been evaluated alike, and the name of that evaluation.
 
     Without a `name`, the evaluation is chosen among those that all runs have: whole sets before
     parts of them, test before dev, then the newest of the first run.
@@ -141,9 +154,7 @@ def build(runs: Sequence[Path], *, name: str | None = None) -> Report:
         )
         for i, run in enumerate(opened)
     )
-    compared = systems([(run.label, run.evaluated) for run in found])
-    said = answer(found[0].evaluation, compared)
-    return Report(chosen, found, compared, said, _notes(found))
+    return chosen, found
 
 
 def _labels(runs: Sequence[Path]) -> list[str]:
@@ -215,17 +226,17 @@ def _environment(path: Path) -> dict[str, Any]:
     return found
 
 
-def _notes(runs: Sequence[ReportedRun]) -> tuple[str, ...]:
+def notes(runs: Sequence[ReportedRun]) -> tuple[str, ...]:
     """What a reader should know before comparing figures."""
-    notes = list(runs[0].evaluation.notes)
+    said = list(runs[0].evaluation.notes)
     prints = {run.label: run.manifest["fingerprint"] for run in runs}
     if len(set(prints.values())) > 1:
         listed = ", ".join(f"{label} {found}" for label, found in prints.items())
-        notes.append(f"the runs were trained on different data: {listed}")
-    notes += [
+        said.append(f"the runs were trained on different data: {listed}")
+    said += [
         f"{run.label} was evaluated when it was trained on other data "
         f"({run.evaluation.origin.fingerprint}, now {run.manifest['fingerprint']})"
         for run in runs
         if run.evaluation.origin.fingerprint != run.manifest["fingerprint"]
     ]
-    return tuple(notes)
+    return tuple(said)

@@ -1,26 +1,22 @@
 """One study: an experiment file, a burn-in, and branches off it that are matched in updates."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-
-import yaml
 
 from accord.config.load import load, store_directory
 from accord.config.schema import DATA_KEYS, Experiment
 from accord.data.store import read_manifest
 from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory
-from accord.evaluation.matrix import evaluation_name
 from accord.evaluation.records import Evaluation
-from accord.inference.results import SearchSettings
 from accord.models.checkpoint import Checkpoints, find_checkpoint
 from accord.run_directory import RunDirectory
+from accord.studies.commands import assignment
+from accord.studies.plan import BURN_IN, EvaluationOptions
 from accord.training.begin import flat
 
 Branch = Literal["basic", "agree", "complete"]
-BURN_IN = "burn-in"
 
 
 @dataclass(frozen=True)
@@ -33,9 +29,16 @@ class Options:
     complete: bool = False
 
     @property
+    def how(self) -> EvaluationOptions:
+        """For `accord evaluate`."""
+        return EvaluationOptions.model_validate(
+            {"split": self.split, "beam": self.beam, "checkpoint": self.checkpoint}
+        )
+
+    @property
     def evaluation(self) -> str:
         """The name of the evaluation that all branches have."""
-        return evaluation_name(self.split, SearchSettings(beam=self.beam), self.checkpoint)
+        return self.how.name
 
     @property
     def branches(self) -> tuple[Branch, ...]:
@@ -129,15 +132,6 @@ class Study:
                 where=str(self.file),
                 fix="give the settings of before, or another place: --to DIR",
             )
-
-
-def assignment(key: str, value: str) -> str:
-    """`key=value` for --set, quoted where YAML would read something else."""
-    try:
-        plain = yaml.safe_load(value) == value
-    except yaml.YAMLError:
-        plain = False
-    return f"{key}={value if plain else json.dumps(value)}"
 
 
 # --- What a study has done already, as its files tell: results that belong to these settings.

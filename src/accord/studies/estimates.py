@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from accord.config.objectives import CompleteConfig
 from accord.config.schema import Experiment
 from accord.fetching.catalogue import dataset
-from accord.studies.branches import BURN_IN, Study
+from accord.studies.branches import Study
+from accord.studies.plan import BURN_IN
 from accord.studies.reproduction import Plan, Stage
 
 # Seconds an update, and a target token; by `model.input_feeding`.
@@ -22,7 +23,7 @@ _AGREEMENT = {"hard": 2.6, "sampled": 2.6, "continuous": 5.3, "straight-through"
 """Times the update of Basic, computed in every update; sampled, straight-through by analogy."""
 _ROUND = 0.72
 """What decoding synthetic pairs takes, of the time that training on them once does. From ×1.41 of
-Basic with every third update and three uses (benchmarks/results/europarl-complete)."""
+Basic with every third update and three uses (docs/results/europarl-complete.md)."""
 _FILLED = 0.87
 """Target tokens in `batch_tokens`, which counts padding and the longer side."""
 _MILLION_PAIRS = 60.0

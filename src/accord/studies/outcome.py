@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from accord.errors import AccordError
 from accord.evaluation.records import Average, DirectionScores, Evaluated
@@ -80,16 +81,21 @@ class Outcome:
 
 def read_outcome(study: Study, options: Options) -> Outcome:
     """Read the evaluations of a study's branches, and test the systems against each other."""
-    order = ["agree", "basic", *(["complete"] if options.complete else [])]
-    report = build([study.run(name) for name in order], name=options.evaluation)
-    runs = dict(zip(order, (run.evaluated for run in report.runs), strict=True))
-    basic = runs["basic"]
+    return outcome_of({name: study.run(name) for name in options.branches}, options.evaluation)
+
+
+def outcome_of(runs: Mapping[str, Path], evaluation: str) -> Outcome:
+    """The same of any runs: those of Basic and Agree, and perhaps Complete's."""
+    order = [name for name in ("agree", "basic", "complete") if name in runs]
+    report = build([runs[name] for name in order], name=evaluation)
+    found = dict(zip(order, (run.evaluated for run in report.runs), strict=True))
+    basic = found["basic"]
     systems = {"basic": direct(basic), "pivot": in_way(basic, basic.evaluation.via_pivot)}
-    systems |= {name: direct(runs[name]) for name in order if name != "basic"}
+    systems |= {name: direct(found[name]) for name in order if name != "basic"}
     tests = {
         (ours, theirs): compare(systems[ours], systems[theirs])
         for ours, theirs in _TESTS
-        if ours in systems
+        if ours in systems and theirs in systems
     }
     lacking = [
         f"{kind} directions of {NAMES[ours]} and {NAMES[theirs]}"
@@ -100,9 +106,9 @@ def read_outcome(study: Study, options: Options) -> Outcome:
     if lacking:
         raise AccordError(
             f"the evaluations have no mean over {lacking[0]}",
-            where=str(study.directory),
-            fix=f"the {options.split} set must have every direction, and each zero-shot one a way "
-            "through a pivot",
+            where=str(runs["basic"].parent),
+            fix=f"the {basic.evaluation.split} set must have every direction, and each zero-shot "
+            "one a way through a pivot",
         )
     return Outcome(report, systems, tests)
 

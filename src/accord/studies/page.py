@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from accord.config.model_settings import ModelSettings
@@ -29,16 +28,16 @@ _SMALL = (
 )
 
 
-def write_page(plan: Plan, outcomes: Sequence[Outcome], figures: Sequence[Path] = ()) -> None:
+def write_page(plan: Plan, outcomes: Sequence[Outcome]) -> None:
     """Write the page; an earlier one is replaced only when all of the new one is on disk."""
-    text = page(plan, outcomes, figures)
+    text = page(plan, outcomes)
     with atomic_write(plan.page) as file:
         file.write(text)
 
 
-def page(plan: Plan, outcomes: Sequence[Outcome], figures: Sequence[Path] = ()) -> str:
+def page(plan: Plan, outcomes: Sequence[Outcome]) -> str:
     """The whole document; there is one outcome a study."""
-    lines = _by_size(plan, outcomes, figures) if plan.sizes else _by_table(plan, outcomes[0])
+    lines = _by_size(plan, outcomes) if plan.sizes else _by_table(plan, outcomes[0])
     return "\n".join([*lines, *_appendix(plan, outcomes)]).rstrip() + "\n"
 
 
@@ -70,13 +69,11 @@ def _by_table(plan: Plan, outcome: Outcome) -> Iterator[str]:
     yield "All figures: [report.html](report.html), [report.md](report.md).\n"
 
 
-def _by_size(plan: Plan, outcomes: Sequence[Outcome], figures: Sequence[Path]) -> Iterator[str]:
+def _by_size(plan: Plan, outcomes: Sequence[Outcome]) -> Iterator[str]:
     named = _named(plan, outcomes)
     yield from _head("Small data", plan, outcomes)
     yield "## BLEU against size\n"
-    shown = next((path for path in figures if path.suffix == ".svg"), None)
-    if shown:
-        yield f"![BLEU of Basic, Pivot and Agree against lines of the corpora]({shown.name})\n"
+    yield f"![BLEU of Basic, Pivot and Agree against lines of the corpora]({plan.figure.name})\n"
     yield from markdown(tables.by_size(named))
     listed = ", ".join(f"[{size}]({size}/report.html)" for size, _ in named)
     yield f"All figures of each size: {listed}.\n"

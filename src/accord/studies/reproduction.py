@@ -1,7 +1,6 @@
 """The way from nothing to a finished reproduction: stages, each with the command that does it."""
 
-import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,8 +12,10 @@ from accord.errors import AccordError
 from accord.fetching.catalogue import dataset
 from accord.fetching.fetch import missing
 from accord.studies import branches as state
-from accord.studies.branches import BURN_IN, Options, Study, assignment
+from accord.studies.branches import Options, Study
+from accord.studies.commands import Command, assignment, set_options
 from accord.studies.paper import Scale, Setting, size_name
+from accord.studies.plan import BURN_IN
 
 Kind = Literal["fetch", "experiment", "prepare", "train", "evaluate", "report"]
 
@@ -30,28 +31,15 @@ _TITLES = {
 _OURS = ("run", "training.init_from")
 
 
-@dataclass(frozen=True)
-class Stage:
-    """One step of the way: the arguments of `accord`, and whether its result is there already."""
+@dataclass(frozen=True, kw_only=True)
+class Stage(Command):
+    """One step of the way."""
 
     kind: Kind
     title: str
-    arguments: tuple[str, ...]
-    done: Callable[[], bool]
-    output: Path | None = None
-    """Where stdout goes, if it is the result."""
     study: Study | None = None
     run: str = ""
     """For training and evaluation: which run of the study."""
-
-    @property
-    def command(self) -> str:
-        """What a person would type."""
-        typed = f"accord {shlex.join(self.arguments)}"
-        if self.output is None:
-            return typed
-        folder, file = (shlex.quote(str(path)) for path in (self.output.parent, self.output))
-        return f"mkdir -p {folder} && {typed} > {file}"
 
 
 @dataclass(frozen=True)
@@ -72,6 +60,11 @@ class Plan:
     def page(self) -> Path:
         """The report of the whole."""
         return self.directory / "reproduction.md"
+
+    @property
+    def figure(self) -> Path:
+        """BLEU against size, where there are several."""
+        return self.directory / f"{self.setting.name}.svg"
 
     def title(self, stage: Stage) -> str:
         """What a stage is called, with the size where there are several."""
@@ -110,10 +103,10 @@ def make_plan(
     fetching += ["--from", str(source)] if source else []
     fetching += ["--yes"] if accepted else []
     first = Stage(
-        "fetch",
-        f"the data: {dataset(setting.dataset).title}",
-        tuple(fetching),
-        partial(_fetched, setting, data, studies, options),
+        kind="fetch",
+        title=f"the data: {dataset(setting.dataset).title}",
+        arguments=tuple(fetching),
+        done=partial(_fetched, setting, data, studies, options),
     )
     stages = (first, *(stage for study in studies for stage in _stages(study, options)))
     return Plan(setting, scale, directory, data, options, tuple(studies), stages, tuple(sizes))
@@ -191,27 +184,27 @@ def _moved(experiment: Experiment, data: Path) -> Iterator[str]:
 def _stages(study: Study, options: Options) -> Iterator[Stage]:
     file = str(study.file)
     yield Stage(
-        "experiment",
-        "the experiment of this study",
-        ("config", str(study.recipe), *_sets(study.overrides)),
-        partial(state.written, study.file, study.experiment),
+        kind="experiment",
+        title="the experiment of this study",
+        arguments=("config", str(study.recipe), *set_options(study.overrides)),
+        done=partial(state.written, study.file, study.experiment),
         output=study.file,
         study=study,
     )
     yield Stage(
-        "prepare",
-        "clean, disjoint and tokenised",
-        ("prepare", file),
-        partial(_prepared, study, options),
+        kind="prepare",
+        title="clean, disjoint and tokenised",
+        arguments=("prepare", file),
+        done=partial(_prepared, study, options),
         study=study,
     )
     for name in (BURN_IN, *options.branches):
         study.run_experiment(name)  # a setting that cannot be is said now
         yield Stage(
-            "train",
-            _TITLES[name],
-            ("train", file, *_sets(study.changes(name))),
-            partial(_burnt_in, study, options)
+            kind="train",
+            title=_TITLES[name],
+            arguments=("train", file, *set_options(study.changes(name))),
+            done=partial(_burnt_in, study, options)
             if name == BURN_IN
             else partial(_trained, study, (name,)),
             study=study,
@@ -221,10 +214,10 @@ def _stages(study: Study, options: Options) -> Iterator[Stage]:
     runs = [str(study.run(name)) for name in sorted(options.branches, key=_place)]
     pages = [f"--{kind}={study.directory / f'report.{end}'}" for kind, end in _PAGES]
     yield Stage(
-        "report",
-        "the report",
-        ("report", *runs, "--name", options.evaluation, *pages),
-        bool,  # never done: it takes seconds, and is always of the newest figures
+        kind="report",
+        title="the report",
+        arguments=("report", *runs, "--name", options.evaluation, *pages),
+        done=bool,  # never done: it takes seconds, and is always of the newest figures
         study=study,
     )
 
@@ -238,23 +231,17 @@ def _place(name: str) -> int:
 
 
 def _evaluations(study: Study, options: Options) -> Iterator[Stage]:
-    how = ["--split", options.split, "--beam", str(options.beam)]
-    how += ["--checkpoint", options.checkpoint]
     basic = study.run("basic")
     for name in options.branches:
         against = None if name == "basic" else basic
         tested = ["--against", str(basic)] if against else []
         yield Stage(
-            "evaluate",
-            f"all directions of {name}, direct and through pivots",
-            ("evaluate", str(study.run(name)), *how, *tested),
-            partial(
+            kind="evaluate",
+            title=f"all directions of {name}, direct and through pivots",
+            arguments=("evaluate", str(study.run(name)), *options.how.arguments, *tested),
+            done=partial(
                 state.evaluated, study.run(name), options.evaluation, options.checkpoint, against
             ),
             study=study,
             run=name,
         )
-
-
-def _sets(changes: Sequence[str]) -> tuple[str, ...]:
-    return tuple(part for change in changes for part in ("--set", change))

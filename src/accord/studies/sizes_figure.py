@@ -3,56 +3,54 @@
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
 
-from accord.errors import AccordError
 from accord.files import atomic_write
+from accord.report.charts import Chart, Series, document
 from accord.studies.outcome import NAMES, Outcome
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
-FORMATS = ("svg", "png")
-# Line and dots tell the systems apart without colours, too.
-_LOOKS = {
-    "basic": ("tab:orange", "o:"),
-    "pivot": ("tab:gray", "s--"),
-    "agree": ("tab:blue", "^-"),
-    "complete": ("tab:green", "D-."),
-}
+# Colours of the charts; dots tell the systems apart without them, too.
+_LOOKS = {"basic": (1, True), "pivot": (5, False), "agree": (0, False), "complete": (2, True)}
 _WIDE = 10
 """From this ratio of the largest to the smallest size on, the axis is logarithmic."""
 
 
-def draw_sizes(
-    outcomes: Sequence[tuple[int, Outcome]], directory: Path, name: str
-) -> tuple[Path, ...]:
-    """One panel a zero-shot pair (mean of both directions) and one for all; SVG and PNG."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise AccordError(
-            "the figure needs matplotlib, which is not installed",
-            fix="pip install matplotlib, and run the same command again",
-        ) from error
+def draw_sizes(outcomes: Sequence[tuple[int, Outcome]], file: Path) -> None:
+    """One panel a zero-shot pair (mean of both directions) and one for all, as SVG."""
     panels = zero_shot_pairs(outcomes[0][1])
     everything = [direction for pair in panels.values() for direction in pair]
     panels["all zero-shot directions"] = everything
-    figure = Figure(figsize=(3.2 * len(panels), 3.2), layout="constrained")
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for place, (title, directions) in zip(axes, panels.items(), strict=True):
-        _draw(place, title, directions, outcomes)
-    axes[0].set(ylabel="BLEU", ylim=(0, None))  # once all is drawn: the panels share it
-    axes[0].legend()
-    paths = tuple(directory / f"{name}.{end}" for end in FORMATS)
-    with matplotlib.rc_context({"svg.hashsalt": "accord"}):
-        for path in paths:
-            dated = {"Date": None} if path.suffix == ".svg" else None
-            with atomic_write(path, "wb") as out:
-                figure.savefig(out, format=path.suffix[1:], metadata=dated, dpi=150)
-    return paths
+    lines = {title: _series(directions, outcomes) for title, directions in panels.items()}
+    top = max(y for some in lines.values() for series in some for _, y in series.points)
+    sizes = tuple(size / 1000 for size, _ in outcomes)
+    charts = [
+        Chart(
+            title,
+            "thousand pairs of a corpus",
+            "BLEU",
+            series,
+            log_x=max(sizes) >= _WIDE * min(sizes),
+            x_ticks=sizes,
+            top=top,
+        )
+        for title, series in lines.items()
+    ]
+    with atomic_write(file) as out:
+        out.write(document(charts))
+
+
+def _series(
+    directions: Sequence[str], outcomes: Sequence[tuple[int, Outcome]]
+) -> tuple[Series, ...]:
+    found = []
+    for system, (colour, dotted) in _LOOKS.items():
+        points = tuple(
+            (size / 1000, mean_bleu(outcome, system, directions))
+            for size, outcome in outcomes
+            if system in outcome.systems
+        )
+        if points:
+            found.append(Series(NAMES[system], points, colour, dotted))
+    return tuple(found)
 
 
 def mean_bleu(outcome: Outcome, system: str, directions: Sequence[str]) -> float:
@@ -68,25 +66,3 @@ def zero_shot_pairs(outcome: Outcome) -> dict[str, list[str]]:
             pair = " – ".join(sorted((row.source, row.target)))
             found.setdefault(pair, []).append(row.direction)
     return found
-
-
-def _draw(
-    axes: "Axes",
-    title: str,
-    directions: Sequence[str],
-    outcomes: Sequence[tuple[int, Outcome]],
-) -> None:
-    sizes = [size / 1000 for size, _ in outcomes]
-    for system, (colour, style) in _LOOKS.items():
-        points = [
-            (size / 1000, mean_bleu(outcome, system, directions))
-            for size, outcome in outcomes
-            if system in outcome.systems
-        ]
-        if points:
-            axes.plot(*zip(*points, strict=True), style, color=colour, label=NAMES[system])
-    axes.set(title=title, xlabel="thousand lines a corpus")
-    if max(sizes) >= _WIDE * min(sizes):
-        axes.set_xscale("log")
-        axes.minorticks_off()
-    axes.set_xticks(sizes, labels=[f"{size:g}" for size in sizes])

@@ -1,0 +1,212 @@
+"""Commands about finished runs: report, compare."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from accord.report.figures import Grid
+
+EvaluatedRuns = Annotated[
+    list[Path], typer.Argument(metavar="RUN...", help="Evaluated runs; the first is the main one.")
+]
+EvaluationName = Annotated[
+    str | None,
+    typer.Option("--name", help="Which evaluation; by default the best one all runs share."),
+]
+
+
+def report(
+    runs: EvaluatedRuns,
+    name: EvaluationName = None,
+    html: Annotated[
+        Path | None, typer.Option(help="HTML file; by default report.html in the first run.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Markdown file; by default report.md in the first run.")
+    ] = None,
+    latex: Annotated[
+        Path | None, typer.Option(help="Write the paper's table as LaTeX as well.")
+    ] = None,
+) -> None:
+    """Write one page about a run, or comparing several: HTML without any outside parts."""
+    from accord.files import atomic_write, check_writable
+    from accord.report.contents import build
+    from accord.report.html import write_html
+    from accord.report.latex import latex as table
+    from accord.report.markdown import write_markdown
+
+    page = html or runs[0] / "report.html"
+    text = markdown or runs[0] / "report.md"
+    for path in (page, text, latex):
+        if path is not None:
+            check_writable(path)
+    found = build(runs, name=name)
+    write_html(found, page)
+    write_markdown(found, text)
+    if latex is not None:
+        with atomic_write(latex) as out:
+            out.write(table(found))
+    typer.echo(found.answer.headline)
+    typer.echo(f"wrote {page} and {text}", err=True)
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs evaluated alike.")],
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Test all against this run, and against its pivot."),
+    ] = None,
+    paper: Annotated[
+        str | None,
+        typer.Option(metavar="TABLE", help="Beside the paper: europarl, un1, un2, iwslt17…"),
+    ] = None,
+    by_size: Annotated[
+        bool, typer.Option("--by-size", help="Basic and Agree against the size of the corpora.")
+    ] = False,
+    name: EvaluationName = None,
+    selection: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POINTS",
+            help="validations or evaluations: which score would choose the best of them?",
+        ),
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write all figures as JSON.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write all tables as Markdown.")
+    ] = None,
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --by-size: draw the figure.")
+    ] = None,
+) -> None:
+    """Compare runs: BLEU side by side, differences with intervals and p by paired bootstrap.
+
+    Zero-shot directions are tested against those of --against, its pivot, and the run's own pivot.
+
+    Example: accord compare studies/demo/agree-1 --against studies/demo/basic-1
+    """
+    from accord.files import check_writable
+
+    if selection is not None:
+        _selection(runs, selection)
+        return
+    if svg is not None and not by_size:
+        raise typer.BadParameter("it is a figure by size: add --by-size", param_hint="--svg")
+    _check_paper(paper)
+    for path in (json_file, markdown, svg):
+        if path is not None:
+            check_writable(path)
+    _compare(runs, against, name, paper, by_size, {"json": json_file, "md": markdown, "svg": svg})
+
+
+def _check_paper(paper: str | None) -> None:
+    from accord.studies.paper import TABLES
+
+    if paper is not None and paper not in TABLES:
+        listed = ", ".join(TABLES)
+        raise typer.BadParameter(f"{paper!r} is none of {listed}", param_hint="--paper")
+
+
+def _compare(
+    runs: Sequence[Path],
+    against: Path | None,
+    name: str | None,
+    paper: str | None,
+    by_size: bool,
+    files: dict[str, Path | None],
+) -> None:
+    from accord.evaluation.folder import write_json
+    from accord.studies import compare as comparison
+    from accord.studies import systems
+    from accord.studies.page import markdown as lines
+    from accord.studies.sizes_figure import draw_sizes
+
+    found = comparison.compare_runs(runs, against, name)
+    data = comparison.figures(found, ["accord", *sys.argv[1:]])
+    shown = comparison.tables(found)
+    page = [line for made in shown for line in lines(made)]
+    said: list[str] = []
+    if paper is not None:
+        items = systems.beside_paper(found, paper)
+        shown += [systems.paper_summary(item, paper) for item in items]
+        page += systems.paper_page(items, paper)
+        data["paper"] = systems.paper_figures(items, paper)
+        said += [f"{judged.claim.text}: {judged.verdict}" for i in items for judged in i.verdicts]
+    if by_size:
+        study = systems.by_size(found)
+        judged = study.verdict
+        page += [line for made in systems.size_tables(study) for line in lines(made)]
+        page.append(f"{judged.claim.text}: **{judged.verdict}**. {judged.because}.\n")
+        data["sizes"] = systems.size_figures(study)
+        said.append(f"{judged.claim.text}: {judged.verdict}")
+        if files["svg"] is not None:
+            draw_sizes(study.outcomes, files["svg"])
+    print_tables(shown)
+    for line in (*said, *(f"note: {note}" for note in found.notes)):
+        typer.echo(line)
+    if files["md"] is not None:
+        _write(files["md"], "\n".join(page).rstrip() + "\n")
+    if files["json"] is not None:
+        write_json(files["json"], data)
+    if written := ", ".join(str(path) for path in files.values() if path):
+        typer.echo(f"wrote {written}", err=True)
+
+
+def _write(path: Path, text: str) -> None:
+    from accord.files import atomic_write
+
+    with atomic_write(path) as file:
+        file.write(text)
+
+
+def print_tables(grids: Sequence["Grid"]) -> None:
+    """Tables for a terminal, as wide as it is."""
+    from rich.console import Console
+
+    console = Console()
+    for made in grids:
+        console.print(_terminal(made))
+
+
+def _terminal(made: "Grid") -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(
+        title=made.caption or None,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for number, column in enumerate(made.head):
+        words = number == 0 or column == "what"
+        table.add_column(column, justify="left" if words else "right")
+    for row in made.rows:
+        table.add_row(*row)
+    return table
+
+
+def _selection(runs: Sequence[Path], points: str) -> None:
+    from accord.evaluation.selection import evaluations, table, validations
+
+    if points not in ("validations", "evaluations"):
+        raise typer.BadParameter(
+            f"{points!r} is neither validations nor evaluations", param_hint="--selection"
+        )
+    if points == "evaluations":
+        found = evaluations(runs)
+    else:
+        found = {run.name: validations(run) for run in runs}
+        if len(found) > 1:
+            found["all runs"] = [point for some in found.values() for point in some]
+    for title, some in found.items():
+        typer.echo("\n".join(table(title, some)))

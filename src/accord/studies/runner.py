@@ -1,0 +1,285 @@
+"""Training and evaluating the runs of a plan, several at a time; stopped, it goes on from there.
+
+The directory of a study:
+
+    burn-in-1 basic-1 …   the runs, BRANCH-SEED or BRANCH-VARIANT
+    study.json            the time that training has had, of each run
+    table.md              what is known so far
+"""
+
+import json
+import math
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+
+from accord.config.load import store_directory
+from accord.errors import AccordError
+from accord.evaluation.folder import evaluation_directory, read, write_json
+from accord.evaluation.significance import compare
+from accord.models.checkpoint import Checkpoints
+from accord.run_directory import RunDirectory
+from accord.studies import branches as state
+from accord.studies.commands import Command, Processes, set_options
+from accord.studies.plan import BURN_IN, EvaluationOptions, PlannedRun, PlannedStudy
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyCommand(Command):
+    """One command of a study, in the words of its plan."""
+
+    run: PlannedRun
+    evaluation: EvaluationOptions | None = None
+
+    @property
+    def kind(self) -> str:
+        """train, average or evaluate."""
+        return self.arguments[0]
+
+
+class Journal:
+    """How long each run has been trained, and whether its time was up: in study.json."""
+
+    def __init__(self, out: Path) -> None:
+        self._file = out / "study.json"
+        self._lock = threading.Lock()
+        self._trained: dict[str, dict[str, float | bool]] = {}
+        if self._file.is_file():
+            try:
+                self._trained = dict(json.loads(self._file.read_text("utf-8"))["trained"])
+            except (OSError, ValueError, LookupError, TypeError) as error:
+                raise AccordError(
+                    f"the study's journal cannot be read: {error}",
+                    where=str(self._file),
+                    fix="delete it: training that was ended by the clock then goes on",
+                ) from None
+
+    def seconds(self, run: str) -> float:
+        """Training has had this much time."""
+        return float(self._trained.get(run, {}).get("seconds", 0.0))
+
+    def time_was_up(self, run: str) -> bool:
+        """Whether training was ended by the clock, and counts as done."""
+        return bool(self._trained.get(run, {}).get("time_was_up", False))
+
+    def add(self, run: str, seconds: float, time_was_up: bool) -> None:
+        """Training has had more time."""
+        with self._lock:
+            total = self.seconds(run) + seconds
+            self._trained[run] = {"seconds": round(total, 1), "time_was_up": time_was_up}
+            write_json(self._file, {"trained": self._trained})
+
+
+def commands(study: PlannedStudy, journal: Journal) -> Iterator[StudyCommand]:
+    """Everything that is to be done, in order."""
+    for run in study.runs:
+        yield from _commands(study, run, journal)
+
+
+def _commands(study: PlannedStudy, run: PlannedRun, journal: Journal) -> Iterator[StudyCommand]:
+    plan, place = study.plan, run.directory
+    yield StudyCommand(
+        arguments=("train", str(study.experiment), "-q", *set_options(run.changes)),
+        done=partial(_trained, run, journal),
+        run=run,
+    )
+    if plan.average is not None:
+        yield StudyCommand(
+            arguments=("average", str(place), "--last", str(plan.average)),
+            done=partial(_averaged, place),
+            run=run,
+        )
+    if run.branch == BURN_IN:
+        return
+    for options in plan.evaluate:
+        yield StudyCommand(
+            arguments=("evaluate", str(place), "--json", "-q", *options.arguments),
+            done=partial(state.evaluated, place, options.name, options.checkpoint),
+            run=run,
+            evaluation=options,
+        )
+
+
+def _trained(run: PlannedRun, journal: Journal) -> bool:
+    if state.trained(run.directory, run.experiment):
+        return True
+    try:
+        same = RunDirectory(run.directory).experiment() == run.experiment
+    except AccordError:
+        return False
+    return same and journal.time_was_up(run.name)
+
+
+def _averaged(run: Path) -> bool:
+    """Whether the average is of the newest checkpoints."""
+    checkpoints = RunDirectory(run).checkpoints
+    made = checkpoints / "average" / "state.json"
+    try:
+        newest, _ = Checkpoints(checkpoints).newest()
+    except AccordError:
+        return False
+    if newest is None or not made.is_file():
+        return False
+    return made.stat().st_mtime_ns >= (newest.path / "state.json").stat().st_mtime_ns
+
+
+def check_prepared(study: PlannedStudy, journal: Journal) -> None:
+    """Say which data are missing before any time is spent on those that are there."""
+    for run in study.runs:
+        if state.prepared(run.experiment) or _trained(run, journal):
+            continue
+        sets = [item for item in run.changes if not item.startswith(("run=", "training.", "objec"))]
+        typed = Command(
+            arguments=("prepare", str(study.experiment), *set_options(sets)), done=bool
+        ).command
+        raise AccordError(
+            f"the data of {run.name} are not prepared",
+            where=str(store_directory(run.experiment)),
+            fix="\n       ".join(["run", *(study.plan.before or (typed,))]),
+        )
+
+
+class Runner:
+    """Carries a study out; `say` is told what came of every command."""
+
+    def __init__(
+        self,
+        study: PlannedStudy,
+        journal: Journal,
+        say: Callable[[str], None],
+        processes: Processes | None = None,
+    ) -> None:
+        self.study, self._journal, self._say = study, journal, say
+        self._processes = processes or Processes()
+        minutes = study.plan.minutes
+        self._end = None if minutes is None else time.monotonic() + 60 * minutes
+        self._news: SimpleQueue[str] = SimpleQueue()
+        self._total = sum(1 for _ in commands(study, journal))
+        self._count, self._lock = 0, threading.Lock()
+
+    def make(self, keep: Callable[[], None]) -> int:
+        """Train and evaluate everything; how many branches failed. `keep` saves what there is."""
+        study = self.study
+        with ThreadPoolExecutor(study.plan.parallel) as pool:
+            try:
+                # A pool works in order: no branch waits for a run that has not begun.
+                origins = {run.variant: pool.submit(self._finish, run) for run in study.origins}
+                jobs = [
+                    pool.submit(self._finish, run, origins.get(run.variant))
+                    for run in study.branches
+                ]
+                for job in jobs:
+                    job.add_done_callback(lambda _: self._news.put("done"))
+                self._keep(jobs, keep)
+            except BaseException:  # Ctrl-C too: what runs saves, the rest does not begin
+                self._processes.stop()
+                pool.shutdown(cancel_futures=True)
+                raise
+        return sum(not job.result() for job in jobs)
+
+    def _keep(self, jobs: list["Future[bool]"], keep: Callable[[], None]) -> None:
+        waiting = len(jobs)
+        while waiting:
+            if self._news.get() == "done":
+                waiting -= 1
+            else:
+                self._compare()
+                keep()
+
+    def _finish(self, run: PlannedRun, origin: "Future[bool] | None" = None) -> bool:
+        """All commands of a run; whether they went well. A branch waits for what it continues."""
+        if origin is not None and not origin.result():
+            return False
+        planned = list(_commands(self.study, run, self._journal))
+        training = (item for item in planned if item.evaluation is None)
+        if not all(self._carry_out(item) for item in training):
+            return False
+        # An evaluation that fails leaves the others their chance.
+        scored = [self._carry_out(item) for item in planned if item.evaluation is not None]
+        return all(scored)
+
+    def _carry_out(self, item: StudyCommand) -> bool:
+        with self._lock:
+            self._count += 1
+            title = f"{self._count}/{self._total} {item.run.name}"
+        try:
+            if item.done():
+                self._say(f"{title}: {item.kind}, done already")
+                return True
+            return self._attempt(item, title)
+        finally:
+            if item.evaluation is not None:
+                self._news.put("evaluated")
+
+    def _attempt(self, item: StudyCommand, title: str) -> bool:
+        """Run a command, say what came of it; whether it went well. Others go on all the same."""
+        seconds = self._seconds(item)
+        if self._processes.stopped:
+            return False
+        if seconds <= 0:
+            self._say(f"{title}: no time left to {item.kind}")
+            return False
+        began = time.monotonic()
+        try:
+            printed = self._processes.run(item.arguments, seconds)
+        except subprocess.CalledProcessError as error:
+            if not self._processes.stopped:
+                self._say(f"{title}: {item.kind} failed\n{(error.stderr or '')[-2000:].strip()}")
+            return False
+        taken = time.monotonic() - began
+        up = taken > seconds
+        if item.kind == "train":
+            self._journal.add(item.run.name, taken, up)
+        if self._processes.stopped:
+            return False
+        said = _summary(printed) if item.evaluation else f"{item.kind.removesuffix('e')}ed"
+        self._say(f"{title}: {said} ({taken:.0f} s{', told to stop' if up else ''})")
+        return True
+
+    def _seconds(self, item: StudyCommand) -> float:
+        """How long a command may take, with those that come after it in mind."""
+        plan = self.study.plan
+        most, after = plan.evaluate_seconds or math.inf, 0.0
+        if item.kind == "train":
+            most = (plan.train_seconds or math.inf) - self._journal.seconds(item.run.name)
+            after = len(plan.evaluate) * (plan.evaluate_seconds or 0.0)
+        return most if self._end is None else min(most, self._end - time.monotonic() - after)
+
+    def _compare(self) -> None:
+        """Make the paired tests that can be made by now."""
+        plan = self.study.plan
+        for run in self.study.branches:
+            other = self.study.run(plan.against, run.variant) if plan.against else None
+            if other is None or other == run:
+                continue
+            for options in plan.evaluate:
+                folders = [evaluation_directory(x.directory, options.name) for x in (run, other)]
+                if all(folder.is_dir() for folder in folders):
+                    self._test(*folders)
+
+    def _test(self, ours: Path, theirs: Path) -> None:
+        file = ours / f"against-{theirs.parents[1].name}.json"
+        made = [folder / "evaluation.json" for folder in (ours, theirs)]
+        if file.exists() and all(
+            file.stat().st_mtime_ns >= each.stat().st_mtime_ns for each in made
+        ):
+            return
+        try:
+            write_json(file, compare(read(ours), read(theirs)).as_dict())
+        except AccordError as error:
+            self._say(f"{ours}: not compared\n{error}")
+
+
+def _summary(printed: str) -> str:
+    """An evaluation in a line."""
+    found = json.loads(printed)
+    means = ", ".join(
+        f"{group.replace('_', ' ')} {mean['bleu']:.1f}" for group, mean in found["averages"].items()
+    )
+    return f"evaluated, {found['name']}, BLEU: {means}"

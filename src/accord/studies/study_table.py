@@ -1,0 +1,101 @@
+"""The table of a study: a row a branch, its seeds beside each other, from what there is so far."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+
+from accord.evaluation.folder import evaluation_directory
+from accord.evaluation.significance import Difference
+from accord.machine import commit
+from accord.report.contents import ReportedRun, read_runs
+from accord.report.figures import Grid, grid
+from accord.report.numbers import NONE, count, signed
+from accord.studies.compare import columns, interval
+from accord.studies.page import markdown
+from accord.studies.plan import PlannedRun, PlannedStudy
+
+
+def study_tables(study: PlannedStudy) -> list[Grid]:
+    """One table for every evaluation that some run has by now."""
+    names = (options.name for options in study.plan.evaluate)
+    return [made for name in names if (made := _table(study, name))]
+
+
+def write_table(study: PlannedStudy, file: Path) -> None:
+    """The tables as a page of Markdown."""
+    parts = [f"# {study.file.stem}\n", f"{where(study)}\n"]
+    parts += [line for made in study_tables(study) for line in markdown(made)]
+    file.write_text("\n".join(parts), encoding="utf-8")
+
+
+def where(study: PlannedStudy) -> str:
+    """Plan, commit and date."""
+    return f"Plan {study.file.name}, commit {commit()}, {datetime.now(UTC).date().isoformat()}."
+
+
+def _table(study: PlannedStudy, name: str) -> Grid | None:
+    rows = {
+        label: [run for run in runs if (evaluation_directory(run.directory, name)).is_dir()]
+        for label, runs in _rows(study).items()
+    }
+    read = {label: _read(runs, name) for label, runs in rows.items() if runs}
+    if not read:
+        return None
+    shown = columns([run for runs in read.values() for run in runs])
+    against = study.plan.against
+    head = [
+        "branch",
+        "updates",
+        "seconds",
+        *shown,
+        *([f"zero-shot − {against}"] if against else []),
+    ]
+    cells = (
+        [label, *_cells(runs, shown), *([_gains(study, rows[label], name)] if against else [])]
+        for label, runs in read.items()
+    )
+    return grid(f"{name}, mean BLEU", head, cells)
+
+
+def _rows(study: PlannedStudy) -> dict[str, list[PlannedRun]]:
+    """Seeds of a branch stand in one row, variants in one each."""
+    found: dict[str, list[PlannedRun]] = {}
+    for run in study.branches:
+        label = f"{run.branch}, {run.variant}" if study.plan.variants else run.branch
+        found.setdefault(label, []).append(run)
+    return found
+
+
+def _read(runs: Sequence[PlannedRun], name: str) -> tuple[ReportedRun, ...]:
+    return read_runs([run.directory for run in runs], name)[1]
+
+
+def _cells(runs: Sequence[ReportedRun], shown: Mapping[str, str]) -> Iterator[str]:
+    seconds = [run.history.seconds for run in runs]
+    yield " / ".join(count(run.evaluation.origin.step) for run in runs)
+    yield " / ".join("?" if some is None else count(some) for some in seconds)
+    for group in shown.values():
+        means = [run.evaluation.averages[group].bleu for run in runs if _has(run, group)]
+        each = ", ".join(f"{value:.1f}" for value in means)
+        yield f"{fmean(means):.1f} ({each})" if len(means) > 1 else each or NONE
+
+
+def _has(run: ReportedRun, group: str) -> bool:
+    return group in run.evaluation.averages
+
+
+def _gains(study: PlannedStudy, runs: Sequence[PlannedRun], name: str) -> str:
+    """The difference of the zero-shot means, with its 95 % interval, of every seed."""
+    said = []
+    for run in runs:
+        other = study.run(study.plan.against or "", run.variant)
+        folder = evaluation_directory(run.directory, name)
+        file = folder / f"against-{other.name if other else ''}.json"
+        if file.is_file():
+            means = json.loads(file.read_text(encoding="utf-8"))["averages"]
+            if "zero_shot" in means:
+                test = Difference(**means["zero_shot"]["bleu"])
+                said.append(f"{signed(test.difference)} ({interval(test)})")
+    return ", ".join(said)

@@ -1,0 +1,219 @@
+"""`accord compare`: runs side by side, tested against one and pivots, beside the paper, by size."""
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from accord.cli import app
+from accord.inference.ensemble import Ensemble
+from accord.inference.results import SearchSettings
+from accord.studies.outcome import outcome_of
+from made_runs import make_run
+
+EUROPARL = ("en", "de", "es", "fr")
+OBJECTIVES = {"agree": {"agreement": {}}, "complete": {"complete": {}}}
+
+
+def compare(*arguments, code=0):
+    result = CliRunner().invoke(app, ["compare", *map(str, arguments)], env={"COLUMNS": "200"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+def figures(directory, *arguments):
+    compare(*arguments, "--json", directory / "figures.json")
+    return json.loads((directory / "figures.json").read_text("utf-8"))
+
+
+def differences(data, run):
+    return {item["what"]: item for item in data["differences"] if item["run"] == run}
+
+
+@pytest.fixture
+def two(tmp_path):
+    make_run(tmp_path / "basic", lost=0.8)
+    make_run(tmp_path / "ours", lost=0.1, ensemble=Ensemble.parse("direct,via:en"))
+    return tmp_path
+
+
+def test_both_pivots_are_met(two):
+    data = figures(two, two / "ours", two / "basic", "--against", two / "basic")
+    ours, basic = differences(data, "ours"), differences(data, "basic")
+    assert list(basic) == ["zero-shot − own pivot"]  # not against itself
+    assert basic["zero-shot − own pivot"]["difference"] < 0
+    assert list(ours) == [
+        "supervised − basic",
+        "zero-shot − basic",
+        "zero-shot − pivot of basic",
+        "ensemble − pivot of basic",
+        "zero-shot − own pivot",
+    ]
+    gain = ours["zero-shot − basic"]
+    assert gain["low"] > 0
+    assert gain["low"] <= gain["difference"] <= gain["high"]
+    assert gain["p"] < 0.01
+    assert (
+        ours["zero-shot − pivot of basic"]["difference"]
+        > (basic["zero-shot − own pivot"]["difference"])
+    )
+    assert data["against"] == "basic"
+
+
+def test_figures_stand_in_one_table(two):
+    printed = compare(two / "basic", two / "ours").stdout
+    first = printed.partition("Differences")[0]
+    rows = {line.split()[0]: line.split() for line in first.splitlines() if line.strip()}
+    data = figures(two, two / "basic", two / "ours")
+    for run in data["runs"]:
+        row = rows[run["run"]]
+        assert row[1] == "400"
+        for column in run["bleu"].values():
+            assert f"{column['mean']:.2f}" in row
+    assert "ensemble" in printed
+    basic, ours = data["runs"]
+    assert "ensemble" not in basic["bleu"]
+    assert ours["bleu"]["ensemble"]["half_width"] > 0
+    assert (data["evaluation"], basic["command"]) == ("test-beam4", "accord train")
+    assert {"commit", "date", "accord", "how"} <= data.keys()
+
+
+def test_a_run_to_test_against_need_not_be_listed(two):
+    data = figures(two, two / "ours", "--against", two / "basic")
+    assert [run["run"] for run in data["runs"]] == ["basic", "ours"]
+    assert "zero-shot − basic" in differences(data, "ours")
+
+
+def test_tables_fit_eighty_columns(two):
+    line = ["compare", str(two / "ours"), "--against", str(two / "basic")]
+    printed = CliRunner().invoke(app, line, env={"COLUMNS": "80"}).stdout
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "zero-shot − pivot of basic" in printed
+
+
+def test_what_was_not_evaluated_is_named(tmp_path):
+    make_run(tmp_path / "basic", evaluated=False)
+    told = str(compare(tmp_path / "basic", code=1).exception)
+    assert "was not evaluated yet" in told
+    assert "accord evaluate" in told
+
+
+def test_runs_that_were_not_evaluated_alike_are_refused(two):
+    make_run(two / "wide", name="test-beam10", settings=SearchSettings(beam=10))
+    told = str(compare(two / "basic", two / "wide", code=1).exception)
+    assert "not evaluated alike: " in told
+    assert "fix: run `accord evaluate`" in told
+    make_run(two / "renamed", settings=SearchSettings(beam=10))  # under the same name
+    told = str(compare(two / "basic", two / "renamed", code=1).exception)
+    assert "basic and renamed were not evaluated alike: beam 4 and 10" in told
+    make_run(two / "elsewhere", seed=5)
+    told = str(compare(two / "basic", two / "elsewhere", code=1).exception)
+    assert "basic and elsewhere were evaluated on different sentences" in told
+    assert "fix: evaluate runs of the same test set" in told
+
+
+# --- Beside the paper and by size.
+
+
+def runs(directory, sizes, *, lost=None, **options):
+    made = []
+    for size in sizes:
+        for name, share in (lost or {"basic": 0.8, "agree": 0.3}).items():
+            objective = OBJECTIVES.get(name.partition("-")[0])
+            run = directory / f"{name}-{size}"
+            made.append(make_run(run, lost=share, objective=objective, pairs=size, **options))
+    return made
+
+
+def cells(page, label):
+    line = next(x for x in page.splitlines() if x.startswith(f"| {label} |"))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def outcome(directory, size, name="test-beam4", agree="agree"):
+    made = {"basic": directory / f"basic-{size}", "agree": directory / f"{agree}-{size}"}
+    if (directory / f"complete-{size}").is_dir():
+        made["complete"] = directory / f"complete-{size}"
+    return outcome_of(made, name)
+
+
+def test_every_size_has_its_points(tmp_path):
+    some = runs(tmp_path, (500, 1000))
+    more = runs(tmp_path, (8000,), lost={"basic": 0.7, "agree": 0.2, "complete": 0.1})
+    files = ["--markdown", tmp_path / "page.md", "--svg", tmp_path / "sizes.svg"]
+    printed = compare(*more, *some, "--by-size", *files).stdout
+    page = (tmp_path / "page.md").read_text("utf-8")
+    largest = outcome(tmp_path, 8000)
+    for system in ("Basic", "Pivot", "Agree", "Complete"):
+        mean = largest.average(system.lower(), "zero_shot")
+        assert cells(page, f"8,000, {system}")[2] == f"{mean.bleu:.2f}"
+    gain = largest.tests["complete", "basic"].averages["zero_shot"].bleu
+    assert cells(page, "8,000, Complete")[3] == f"{gain.difference:+.2f}"
+    assert [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| 1,000")] == [
+        "| 1,000",
+        "| 1,000, Basic",
+        "| 1,000, Pivot",
+        "| 1,000, Agree",
+    ]
+    assert "at every size: **holds**" in page
+    assert "at every size: holds" in printed
+    svg = (tmp_path / "sizes.svg").read_text("utf-8")
+    ElementTree.fromstring(svg)
+    assert ">Complete<" in svg
+    for tick in (">0.5<", ">1<", ">8<"):  # one at every size
+        assert tick in svg
+
+
+def test_a_size_needs_basic_and_agree(tmp_path):
+    some = runs(tmp_path, (500,))
+    told = str(compare(some[0], "--by-size", code=1).exception)
+    assert "500 pairs of a corpus: 0 runs are Agree (none)" in told
+    assert compare(*some, "--svg", tmp_path / "x.svg", code=2)
+
+
+def test_one_evaluation_is_compared(tmp_path):
+    some = runs(tmp_path, (500, 1000), name="test-beam4")
+    runs(tmp_path, (500,), name="test-beam10")
+    assert figures(tmp_path, *some, "--by-size")["evaluation"] == "test-beam4"
+    runs(tmp_path, (1000,), name="test-beam10")
+    for name in ("test-beam4", "test-beam10"):
+        assert figures(tmp_path, *some, "--by-size", "--name", name)["evaluation"] == name
+    assert "no evaluation 'x'" in str(compare(*some, "--name", "x", code=1).exception)
+
+
+def test_the_paper_stands_beside(tmp_path):
+    some = runs(tmp_path, (200_000,), languages=EUROPARL)
+    data = figures(tmp_path, *some, "--paper", "europarl", "--markdown", tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text("utf-8")
+    score = outcome(tmp_path, 200_000).row("agree", "de-fr").bleu
+    row = cells(page.partition("beside the paper")[2], "de-fr")
+    assert row[7:9] == ["24.45", f"{score.score:.2f} ±{score.confidence_var:.2f}"]
+    assert page.count("**holds**") + page.count("**does not hold**") == 3
+    assert len(data["paper"]["verdicts"]) == 3
+    assert data["paper"]["averages"]["zero-shot"]["agree"] == 24.60
+    assert compare(*some, "--paper", "europarle", code=2)
+
+
+def test_every_run_with_agreement_gets_its_table(tmp_path):
+    lost = {"basic": 0.8, "agree": 0.5, "agree-hard": 0.1}
+    some = runs(tmp_path, (200_000,), lost=lost, languages=EUROPARL)
+    compare(*some, "--paper", "europarl", "--markdown", tmp_path / "page.md")
+    plain, hard = (tmp_path / "page.md").read_text("utf-8").split("beside the paper")[1:]
+    scores = []
+    for text, name in ((plain, "agree"), (hard, "agree-hard")):
+        score = outcome(tmp_path, 200_000, agree=name).row("agree", "de-fr").bleu
+        assert cells(text, "de-fr")[8] == f"{score.score:.2f} ±{score.confidence_var:.2f}"
+        scores.append(score.score)
+    assert scores[0] < scores[1]
+
+
+def test_who_is_basic_must_be_clear(tmp_path):
+    some = runs(tmp_path, (200_000,), lost={"basic": 0.8, "agree": 0.3}, languages=EUROPARL)
+    other = make_run(tmp_path / "more", lost=0.7, languages=EUROPARL, pairs=200_000)
+    told = str(compare(*some, other, "--paper", "europarl", code=1).exception)
+    assert "2 runs are Basic" in told
+    assert "--against" in told
+    assert compare(*some, other, "--against", other, "--paper", "europarl")
+    told = str(compare(some[0], "--paper", "europarl", code=1).exception)
+    assert "no run was trained with agreement" in told

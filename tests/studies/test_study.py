@@ -1,0 +1,387 @@
+"""`accord study`: the runs of a plan, their table and their archive, without training."""
+
+import json
+import math
+import stat
+import subprocess
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from accord.cli import app
+from accord.config.load import dump
+from accord.evaluation.folder import read
+from accord.evaluation.records import Evaluation
+from accord.studies import commands, packing, runner
+from accord.studies.plan import find_plan, plan_study
+from made_runs import experiment, make_run
+
+PLANS = sorted((Path(__file__).parents[2] / "recipes/plans").glob("*.yaml"))
+PLAN = {
+    "experiment": "toy.yaml",
+    "basic": {"training.steps": 10, "objective.agreement": None},
+    "branches": {
+        "Agree, hard": {"training.steps": 20, "objective.agreement": {"weight": 0.3}},
+        "Basic": {"training.steps": 20},
+    },
+    "evaluate": {"beam": 4},
+    "against": "Basic",
+}
+SIZES = {
+    "50": {"store": "small", "basic": {"training.steps": 5}, "training.steps": 7},
+    "100": {"store": "large"},
+}
+TWO = [{"beam": 4}, {"beam": 10}]
+
+
+class Accord:
+    """Stands for the processes: makes runs without training, and remembers what it was asked."""
+
+    stopped = False
+
+    def __init__(self, failing=""):
+        self.trained, self.averaged, self.evaluated, self.seconds = {}, [], [], {}
+        self.failing = failing
+
+    def stop(self):
+        self.stopped = True
+
+    def run(self, arguments, seconds):
+        command, *rest = arguments
+        self.seconds[command] = seconds
+        if command == "train":
+            sets = dict(item.split("=", 1) for item in rest[3::2])
+            settings = {key: yaml.safe_load(value) for key, value in sets.items()}
+            run = Path(settings.pop("run"))
+            if self.failing and run.name.startswith(self.failing):
+                raise subprocess.CalledProcessError(1, "accord", stderr="accord: no memory")
+            self.trained[run.name] = settings
+            make_run(run, evaluated=False)
+            (run / "checkpoints").mkdir(exist_ok=True)
+            (run / "checkpoints/model.safetensors").write_text("large")
+            return ""
+        if command == "average":
+            self.averaged.append((Path(rest[0]).name, *rest[1:]))
+            return ""
+        run, beam = Path(rest[0]), rest[rest.index("--beam") + 1]
+        self.evaluated.append((run.name, beam))
+        lost = 0.1 if run.name.startswith("agree") else 0.8
+        make_run(run, lost=lost, name=f"test-beam{beam}")
+        return (run / f"evaluation/test-beam{beam}/evaluation.json").read_text("utf-8")
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Follow a plan without training; returns what was asked of the processes."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "toy.yaml").write_text(dump(experiment()), "utf-8")
+    monkeypatch.setattr(runner, "check_prepared", lambda study, journal: None)
+
+    def follow(*options, failing="", code=0, **changes):
+        accord = Accord(failing)
+        monkeypatch.setattr(runner, "Processes", lambda: accord)
+        given = {key: value for key, value in {**PLAN, **changes}.items() if value is not None}
+        (tmp_path / "plan.yaml").write_text(yaml.safe_dump(given, sort_keys=False), "utf-8")
+        result = CliRunner().invoke(app, ["study", "plan.yaml", "--out", "out", *options])
+        assert result.exit_code == code, result.output
+        accord.said, accord.told = result.stderr, str(result.exception)
+        return accord
+
+    return follow
+
+
+def unpacked(archive, to):
+    with tarfile.open(archive) as file:
+        file.extractall(to, filter="data")
+    return to
+
+
+def rows(tmp_path):
+    text = (tmp_path / "out/table.md").read_text("utf-8")
+    return {line.split(" | ")[0].strip("| "): line for line in text.splitlines()[8:] if line}
+
+
+def test_branches_continue_the_basic_run_of_their_seed(made):
+    accord = made("--seeds", "1,2", "--parallel", "2")
+    assert accord.trained["burn-in-2"] == {
+        "training.steps": 10,
+        "objective.agreement": None,
+        "training.seed": 2,
+    }
+    assert accord.trained["agree-hard-2"] == {
+        "training.steps": 20,
+        "objective.agreement": {"weight": 0.3},
+        "training.seed": 2,
+        "training.init_from": "out/burn-in-2",
+    }
+    assert sorted(accord.trained) == [
+        f"{name}-{seed}" for name in ("agree-hard", "basic", "burn-in") for seed in (1, 2)
+    ]
+    assert accord.evaluated[0][0].startswith("basic-")  # the others are tested against it
+
+
+def test_variants_take_the_place_of_seeds(made, tmp_path):
+    accord = made(variants=SIZES)
+    assert accord.trained["burn-in-50"]["training.steps"] == 5
+    assert accord.trained["basic-50"]["training.steps"] == 7
+    assert accord.trained["burn-in-100"]["training.steps"] == 10
+    assert {run: s["store"] for run, s in accord.trained.items() if "100" in run} == {
+        "burn-in-100": "large",
+        "basic-100": "large",
+        "agree-hard-100": "large",
+    }
+    assert list(rows(tmp_path)) == [
+        f"{name}, {size}" for name in ("Basic", "Agree, hard") for size in (50, 100)
+    ]
+    assert "has variants" in made("--seeds", "1", variants=SIZES, code=1).told
+
+
+def test_without_a_basic_run_each_branch_begins_afresh(made):
+    accord = made("--seeds", "1", basic=None)
+    assert sorted(accord.trained) == ["agree-hard-1", "basic-1"]
+    assert not any("training.init_from" in settings for settings in accord.trained.values())
+
+
+def test_settings_may_name_the_place_and_the_variant(made):
+    teacher = {"training.init_from": "{out}/other-{variant}", "training.steps": 20}
+    accord = made("--seeds", "3", basic=None, branches={"Basic": teacher}, against=None)
+    assert accord.trained["basic-3"]["training.init_from"] == "out/other-3"
+
+
+def test_gains_are_tested_and_stand_in_a_table_an_evaluation(made, tmp_path):
+    accord = made("--seeds", "1", evaluate=TWO)
+    assert accord.evaluated == [
+        (f"{run}-1", b) for run in ("basic", "agree-hard") for b in "4 10".split()
+    ]
+    text = (tmp_path / "out/table.md").read_text("utf-8")
+    for beam in (4, 10):
+        test = tmp_path / f"out/agree-hard-1/evaluation/test-beam{beam}/against-basic-1.json"
+        mean = json.loads(test.read_text("utf-8"))["averages"]["zero_shot"]["bleu"]
+        gain = f"{mean['difference']:+.2f} ({mean['low']:+.2f} to {mean['high']:+.2f})"
+        some = text.partition(f"test-beam{beam}, mean BLEU")[2].splitlines()
+        row = next(row for row in some if row.startswith("| Agree, hard |"))
+        assert mean["low"] > 0
+        assert row.startswith("| Agree, hard | 400 | ")
+        assert row.endswith(f" | {gain} |")
+    assert not list((tmp_path / "out/basic-1").rglob("against-*"))
+
+
+def test_checkpoints_are_averaged_where_the_plan_says_so(made):
+    assert made("--seeds", "1").averaged == []
+    accord = made("--seeds", "1", average=5)
+    runs = ("burn-in", "basic", "agree-hard")
+    assert accord.averaged == [(f"{run}-1", "--last", "5") for run in runs]
+
+
+def test_seeds_stand_in_one_row_with_their_mean(made, tmp_path):
+    made("--seeds", "1,2", against=None)
+    folder = tmp_path / "out/basic-1/evaluation/test-beam4"
+    score = Evaluation.load(folder).averages["zero_shot"].bleu
+    assert f"| {score:.1f} ({score:.1f}, {score:.1f}) |" in rows(tmp_path)["Basic"]
+
+
+def test_the_archive_has_all_but_checkpoints(made, tmp_path):
+    made("--seeds", "1", "--pack", "out/results.tar.gz")
+    there = unpacked(tmp_path / "out/results.tar.gz", tmp_path / "there")
+    run = there / "agree-hard-1"
+    before = read(tmp_path / "out/agree-hard-1/evaluation/test-beam4")
+    after = read(run / "evaluation/test-beam4")
+    assert after.evaluation == before.evaluation
+    assert after.lines == before.lines
+    assert (run / "evaluation/test-beam4/against-basic-1.json").is_file()
+    assert sorted(path.name for path in run.iterdir()) == [
+        "environment.json",
+        "evaluation",
+        "experiment.yaml",
+        "manifest.json",
+        "metrics.jsonl",
+    ]
+    assert (there / "burn-in-1/metrics.jsonl").is_file()
+    assert (there / "table.md").read_text() == (tmp_path / "out/table.md").read_text()
+
+
+def test_the_same_text_is_packed_once(tmp_path):
+    for name in "ab":
+        (tmp_path / name / "evaluation/x").mkdir(parents=True)
+        (tmp_path / name / "evaluation/x/ref.txt").write_text("the same")
+        (tmp_path / name / "evaluation/.y").mkdir()
+        (tmp_path / name / "evaluation/.y/hyp.txt").write_text("half")
+    packing.pack([tmp_path / "a", tmp_path / "b"], [], tmp_path / "deep/x.tar.gz")
+    with tarfile.open(tmp_path / "deep/x.tar.gz") as file:
+        names = {item.name: item.islnk() for item in file}
+    assert names == {"a/evaluation/x/ref.txt": False, "b/evaluation/x/ref.txt": True}
+    there = unpacked(tmp_path / "deep/x.tar.gz", tmp_path / "there")
+    assert (there / "b/evaluation/x/ref.txt").read_text() == "the same"
+
+
+def test_an_archive_in_volumes_is_the_same(tmp_path):
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r/metrics.jsonl").write_text("some lines")
+    packing.pack([tmp_path / "r"], [], tmp_path / "x.tar.gz", volume=50)
+    parts = sorted(tmp_path.glob("x.tar.gz.*"))
+    assert len(parts) > 1
+    assert {part.stat().st_size for part in parts[:-1]} == {50}
+    (tmp_path / "x.tar.gz").write_bytes(b"".join(part.read_bytes() for part in parts))
+    there = unpacked(tmp_path / "x.tar.gz", tmp_path / "there")
+    assert (there / "r/metrics.jsonl").read_text() == "some lines"
+
+
+def test_others_go_on_when_a_run_fails(made, tmp_path):
+    options = ("--seeds", "1,2", "--pack", "kept.tar.gz")
+    accord = made(*options, failing="burn-in-1", code=1)
+    assert "2 of 4 branches failed" in accord.told
+    there = unpacked(tmp_path / "kept.tar.gz", tmp_path / "there")
+    assert sorted(path.name for path in there.glob("*-[12]")) == [
+        "agree-hard-2",
+        "basic-2",
+        "burn-in-2",
+    ]
+    assert "burn-in-1: train failed\naccord: no memory" in accord.said
+
+
+def test_training_leaves_time_for_evaluation(made, tmp_path):
+    def fresh():
+        (tmp_path / "out/study.json").unlink()
+
+    bounds = {"train_seconds": 1000, "evaluate_seconds": 100}
+    accord = made("--seeds", "1", **bounds)
+    assert accord.seconds["evaluate"] == 100
+    assert 999 < accord.seconds["train"] <= 1000
+    fresh()
+    accord = made("--seeds", "1", "--minutes", "5", evaluate=TWO, **bounds)
+    assert 60 < accord.seconds["train"] <= 100
+    assert accord.seconds["evaluate"] == 100
+    fresh()
+    accord = made("--seeds", "1", "--minutes", "3", evaluate=TWO, code=1, **bounds)
+    assert "2 of 2 branches failed" in accord.told
+    assert "minutes without evaluate_seconds" in made("--minutes", "5", code=1).told
+
+
+def test_training_that_was_ended_by_the_clock_is_done_and_other_time_is_counted(tmp_path):
+    journal = runner.Journal(tmp_path)
+    journal.add("basic-1", 100.0, time_was_up=False)
+    assert not journal.time_was_up("basic-1")
+    journal.add("basic-1", 50.0, time_was_up=True)
+    again = runner.Journal(tmp_path)
+    assert again.seconds("basic-1") == 150
+    assert again.time_was_up("basic-1")
+    (tmp_path / "study.json").write_text("{")
+    with pytest.raises(Exception, match="journal cannot be read"):
+        runner.Journal(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("on_term", "failed"),
+    [("echo saved; exit 0", False), ("echo told >&2; exit 143", True), ("", True)],
+)
+def test_a_command_that_takes_too_long_is_stopped(tmp_path, monkeypatch, on_term, failed):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\ntrap '{on_term}' TERM\nwhile :; do sleep 0.05; done\n")
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(commands.sys, "executable", str(python))
+    monkeypatch.setattr(commands, "GRACE", 0.3)
+    began = time.monotonic()
+    if failed:
+        with pytest.raises(subprocess.CalledProcessError):
+            commands.Processes().run(["train"], seconds=0.3)
+    else:
+        assert commands.Processes().run(["train"], seconds=0.3) == "saved\n"
+    assert time.monotonic() - began < 10
+
+
+def test_what_runs_is_told_to_stop_when_the_study_is(tmp_path, monkeypatch):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\ntrap 'echo saved; exit 0' TERM\nwhile :; do sleep 0.05; done\n")
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(commands.sys, "executable", str(python))
+    processes = commands.Processes()
+    from threading import Timer
+
+    Timer(0.5, processes.stop).start()
+    began = time.monotonic()
+    assert processes.run(["train"], math.inf) == "saved\n"
+    assert time.monotonic() - began < 10
+
+
+# --- Plans: strict, and mistakes are told with their place.
+
+
+def refused(tmp_path, text, *options):
+    (tmp_path / "toy.yaml").write_text(dump(experiment()), "utf-8")
+    path = tmp_path / "plan.yaml"
+    if text is not None:
+        path.write_text(text, "utf-8")
+    result = CliRunner().invoke(app, ["study", str(path), *options])
+    assert result.exit_code == 1, result.output
+    return str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "there is no such plan"),
+        ("a: [", "not a readable YAML file"),
+        ("just words", "a plan is a mapping of keys to values"),
+        ("experiment: toy.yaml\nbranchs: {}", "line 2, key branchs: unknown key 'branchs'"),
+        ("experiment: toy.yaml\nbranchs: {}", "did you mean 'branches'"),
+        ("branches: {A: {}}", "the key 'experiment' is missing"),
+        (
+            "experiment: toy.yaml\nbranches: {A: {}}\nevaluate: {beem: 4}",
+            "line 3, key evaluate.0.beem: unknown key 'beem'\n  fix: did you mean 'beam'?",
+        ),
+        ("experiment: toy.yaml\nbranches: {A: {}}\nparallel: yes", "line 3, key parallel: True"),
+        (
+            "experiment: toy.yaml\nbranches:\n  A:\n    training.stps: 5",
+            "line 4, key branches.A.training.stps: unknown key 'stps'\n  fix: did you mean 'steps'",
+        ),
+        (
+            "experiment: toy.yaml\nbranches: {A: {}}\nvariants:\n  x:\n    training.steps: no",
+            "line 5, key variants.x.training.steps: False is not allowed",
+        ),
+        ("experiment: toy.yaml\nbranches: {A: {}}\nagainst: B", "no such branch in the plan: B"),
+        ("experiment: toy.yaml\nbranches: {A: {run: x}}", "run is decided by the study itself"),
+        (
+            "experiment: toy.yaml\nbasic: {training.steps: 5}\n"
+            "branches: {A: {training.init_from: x}}",
+            "training.init_from is decided by the study itself",
+        ),
+        ("experiment: toy.yaml\nbranches: {A, b: {}, 'a!': {}}", "two names, or none"),
+        ("experiment: nothing\nbranches: {A: {}}", "there is no recipe 'nothing'"),
+    ],
+)
+def test_a_bad_plan_is_told_with_file_line_key_and_fix(tmp_path, monkeypatch, text, said):
+    monkeypatch.chdir(tmp_path)
+    found = refused(tmp_path, text)
+    assert said in found
+    assert "fix: " in found
+    assert "plan.yaml" in found or "recipe" in found
+
+
+def test_a_mistaken_name_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = yaml.safe_dump(PLAN)
+    assert "no such branch in the plan: Agree" in refused(tmp_path, text, "--only", "Agree")
+    result = CliRunner().invoke(app, ["study", "multi30"])
+    assert "there is no plan 'multi30'\n  fix: did you mean 'multi30k'?" in str(result.exception)
+
+
+def test_data_that_are_missing_are_told_before_anything_is_trained(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = refused(tmp_path, yaml.safe_dump({**PLAN, "variants": {"x": {"store": "s"}}}))
+    assert "s: the data of burn-in-x are not prepared" in told
+    assert "accord prepare toy.yaml --set store=s" in told
+    told = refused(tmp_path, yaml.safe_dump({**PLAN, "before": ["accord builtin text"]}))
+    assert told.endswith("fix: run\n       accord builtin text")
+    assert not (tmp_path / "studies").exists()
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_every_plan_that_comes_along_is_found_by_name_and_valid(path):
+    assert find_plan(path.stem) == path
+    study = plan_study(path)
+    assert study.branches
+    assert study.out == Path("studies") / path.stem
