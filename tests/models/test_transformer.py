@@ -273,7 +273,7 @@ def loss_and_gradients(model: Transformer, width: int = 0) -> list[Tensor]:
 
 
 @on_gpu
-@pytest.mark.parametrize("width", [0, 40, 140], ids=["short", "padded", "too long for one program"])
+@pytest.mark.parametrize("width", [0, 40, 120, 140], ids=["short", "padded", "long", "too long"])
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_kernels_compute_what_the_plain_way_does(norm: str, width: int) -> None:
     wanted = loss_and_gradients(make_wide(False, norm=norm, encoder_residual=2), width)
@@ -282,12 +282,14 @@ def test_kernels_compute_what_the_plain_way_does(norm: str, width: int) -> None:
 
 
 @pytest.mark.gpu
-def test_gradients_in_bf16_are_as_good_as_those_of_autocast() -> None:
-    exact = loss_and_gradients(make_wide(False))
+@pytest.mark.parametrize("width", [0, 60, 120])
+@pytest.mark.parametrize("heads", [4, 1])
+def test_gradients_in_bf16_are_as_good_as_those_of_autocast(heads: int, width: int) -> None:
+    exact = loss_and_gradients(make_wide(False, heads=heads), width)
     errors = []
     for fused in (False, True):
         with torch.autocast("cuda", torch.bfloat16):
-            found = loss_and_gradients(make_wide(fused))
+            found = loss_and_gradients(make_wide(fused, heads=heads), width)
         apart = torch.cat([(a - b).flatten() for a, b in zip(found, exact, strict=True)])
         errors.append(apart.norm().item())
     assert errors[1] < 1.5 * errors[0]

@@ -55,7 +55,8 @@ def self_attention(
     qkv_NE: Tensor, sequences: Sequences, heads: int, *, causal: bool, fused: bool
 ) -> Tensor:
     """Attention within each sequence; a row holds its query, key and value."""
-    if fused and kernels.fits(sequences.width, sequences.width):
+    width = qkv_NE.shape[1] // (3 * heads)
+    if fused and kernels.fits(qkv_NE, width, sequences.width, sequences.width):
         return kernels.self_attention(qkv_NE, sequences, heads, causal)
     query_ND, key_ND, value_ND = qkv_NE.chunk(3, dim=-1)
     return _attention(query_ND, key_ND, value_ND, sequences, sequences, heads, causal)
@@ -71,7 +72,8 @@ def cross_attention(
     fused: bool,
 ) -> Tensor:
     """Attention of each target to its source; a row of a source holds its key and value."""
-    if fused and kernels.fits(targets.width, sources.width):
+    width = query_ND.shape[1] // heads
+    if fused and kernels.fits(query_ND, width, targets.width, sources.width):
         return kernels.cross_attention(query_ND, pairs_ME, targets, sources, heads)
     key_MD, value_MD = pairs_ME.chunk(2, dim=-1)
     return _attention(query_ND, key_MD, value_MD, targets, sources, heads, False)

@@ -4,6 +4,7 @@ One program holds a whole sequence of one head: scores never leave it, and the b
 computes them again, is one kernel as well. Flash attention is for far longer sequences.
 """
 
+import functools
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -20,9 +21,24 @@ HEAD_WIDTHS = (16, 32, 64, 128)
 _LONGEST = 128  # tokens that one program can hold
 
 
-def fits(queries: int, keys: int) -> bool:
-    """Whether sequences are short enough for one program each."""
-    return max(queries, keys) <= _LONGEST
+def fits(vectors: Tensor, width: int, queries: int, keys: int) -> bool:
+    """Whether one program can hold a sequence, with heads of this width and in the vectors' type.
+
+    Shared memory is what the backward kernel takes by Triton's own account: its four inputs and
+    one matrix of scores. Sequences of 128 tokens with heads of 64 units take 98,304 bytes in bf16.
+    """
+    rows_q, rows_k = block(queries), block(keys)
+    room = vectors.element_size() * (2 * (rows_q + rows_k) * width + rows_q * rows_k)
+    return max(queries, keys) <= _LONGEST and room <= _shared_memory(vectors.device)
+
+
+@functools.cache
+def _shared_memory(device: torch.device) -> int:
+    """Bytes of a program on this device; 99 kB are those of the smaller GPUs."""
+    if device.type != "cuda":  # interpreted
+        return 1 << 20
+    found = torch.cuda.get_device_properties(device)
+    return int(getattr(found, "shared_memory_per_block_optin", 99 << 10))
 
 
 def self_attention(qkv_NE: Tensor, sequences: "Sequences", heads: int, causal: bool) -> Tensor:
