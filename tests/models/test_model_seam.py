@@ -7,6 +7,7 @@ from torch import Tensor
 from accord.models.base import Seq2Seq, tensors_of
 from accord.models.build import MODELS
 from accord.models.gnmt import GNMT
+from accord.models.transformer import Transformer
 from cached_model import cached
 
 V, D = 14, 8
@@ -19,10 +20,12 @@ def make(name: str) -> Seq2Seq:
     torch.manual_seed(1)
     if name == "gnmt":
         return GNMT(V, D).double().eval()
+    if name == "transformer":
+        return Transformer(V, D, 2, 2, heads=2, feed_forward=12).double().eval()
     return cached(1, V, D, copying=name == "copied")
 
 
-every_model = pytest.mark.parametrize("name", ["gnmt", "cached", "copied"])
+every_model = pytest.mark.parametrize("name", ["gnmt", "transformer", "cached", "copied"])
 
 
 def stepwise(model: Seq2Seq, memory, inputs_BTD: Tensor) -> tuple[Tensor, object]:
@@ -134,7 +137,7 @@ def test_memories_join_and_are_compared(name):
 def test_every_kind_of_the_schema_can_be_built():
     from typing import get_args
 
-    from accord.config.schema import ModelSettings
+    from accord.config.model_settings import ModelSettings
 
     kinds = get_args(ModelSettings.model_fields["kind"].annotation)
     assert set(kinds) == set(MODELS)

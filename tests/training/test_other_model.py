@@ -1,14 +1,16 @@
-"""A model with caches in the place of the usual one: training, validation, objectives, resuming."""
+"""Models with caches instead of the usual one: training, validation, objectives, resuming."""
 
 import json
 
 import pytest
 import torch
+import yaml
 
 from accord.config.load import load
 from accord.inference.results import SearchSettings
 from accord.inference.translator import Translator
 from accord.models.build import MODELS, build_model
+from accord.models.transformer import Transformer
 from accord.training.trainer import train
 from cached_model import CachedModel
 from toy_training import HARD, checkpoint, experiment, metrics, prepared, stop_at, story, weights
@@ -22,6 +24,14 @@ COMPLETE = {
     "filters": {"length_ratio": [0.0, 4.0], "distinct_bigrams": 0.0},
 }
 BLEU = {"every": 9, "sentences": 4, "metric": "bleu"}
+TRANSFORMER = {
+    "kind": "transformer",
+    "units": 32,  # 16 for each head: the least that kernels of a GPU take
+    "encoder_layers": 1,
+    "decoder_layers": 2,
+    "heads": 2,
+    "feed_forward": 32,
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,9 +45,20 @@ def _cached():
         yield
 
 
+@pytest.fixture(scope="module", params=[CachedModel, Transformer])
+def kind(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory):
-    return prepared(tmp_path_factory.getbasetemp(), units=16)
+def toy(kind, tmp_path_factory):
+    file = prepared(tmp_path_factory.getbasetemp(), units=16)
+    if kind is CachedModel:
+        return file
+    settings = yaml.safe_load(file.read_text(encoding="utf-8")) | {"model": TRANSFORMER}
+    other = tmp_path_factory.mktemp("transformer") / file.name
+    other.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    return other
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +69,8 @@ def straight(toy, tmp_path_factory):
     return run
 
 
-def test_it_is_what_is_built(toy):
-    assert isinstance(build_model(load(toy).model, 320, seed=1), CachedModel)
+def test_it_is_what_is_built(toy, kind):
+    assert isinstance(build_model(load(toy).model, 320, seed=1), kind)
 
 
 def test_it_learns_and_is_validated(straight):
@@ -107,6 +128,12 @@ def test_it_agrees(toy, straight, tmp_path, decoding):
     assert last["agreement_loss"] > 0
     assert last["agreement_encoder_loss"] > 0
     assert last["agreement_gradient_ratio"] > 0
+
+
+def test_it_is_consistent(toy, straight, tmp_path):
+    branch = {"training__steps": STEPS, "training__init_from": str(straight)}
+    train(experiment(toy, tmp_path, objective__consistency={"weight": 0.3}, **branch))
+    assert metrics(tmp_path, "train")[-1]["consistency_loss"] > 0
 
 
 def test_it_is_loaded_and_translates(straight):

@@ -1,1 +1,2 @@
-"""The experiment file: its keys (`schema`, `objectives`), reading it (`load`), rules (`checks`)."""
+"""The experiment file: its keys (`schema`, `model_settings`, `objectives`), reading it (`load`),
+rules (`checks`)."""

@@ -7,9 +7,10 @@ said where these are read.
 
 from collections.abc import Iterable, Iterator
 
+from accord.config.model_settings import OWN_KEYS, OWN_PRESETS, ModelSettings
 from accord.config.objectives import AgreementConfig, CompleteConfig
 from accord.config.paths import fill, format_of, format_of_side, locate, tsv_columns
-from accord.config.schema import Experiment, HeldOut, ModelSettings, Source, pair_languages
+from accord.config.schema import Experiment, HeldOut, Source, pair_languages
 from accord.config.third_languages import Auxiliary, Triads
 from accord.errors import AccordError
 
@@ -69,7 +70,7 @@ def contradictions(experiment: Experiment) -> Iterator[Complaint]:
         yield from _bad_held_out(name, held_out, languages)
     yield from _bad_overlap(experiment)
     yield from _bad_vocabulary(experiment)
-    yield from bad_layers(experiment.model)
+    yield from _bad_model(experiment.model)
     yield from _bad_validation(experiment)
     yield from _bad_objective(experiment)
 
@@ -210,6 +211,45 @@ def _bad_vocabulary(experiment: Experiment) -> Iterator[Complaint]:
             f"{size} entries leave none for text: bytes, marks and the tags of {languages} "
             f"languages take {taken}",
             f"give more than {taken}, better thousands",
+        )
+
+
+def _bad_model(model: ModelSettings) -> Iterator[Complaint]:
+    """Keys and presets of another kind of model, and sizes that do not fit together."""
+    if model.preset not in OWN_PRESETS[model.kind]:
+        other = next(kind for kind, presets in OWN_PRESETS.items() if model.preset in presets)
+        yield (
+            ("model", "preset"),
+            f"{model.preset} is a preset of kind {other}, but the model is a {model.kind}",
+            f"set model.kind to {other}, or choose from {', '.join(OWN_PRESETS[model.kind])}",
+        )
+        return
+    for other, keys in OWN_KEYS.items():
+        for key in keys:
+            if other != model.kind and getattr(model, key) is not None:
+                yield (
+                    ("model", key),
+                    f"only a {other} has `{key}`, but the model is a {model.kind}",
+                    f"leave it out (or null), or set model.kind to {other}",
+                )
+    yield from bad_heads(model) if model.kind == "transformer" else bad_layers(model)
+
+
+def bad_heads(model: ModelSettings) -> Iterator[Complaint]:
+    """The heads of a Transformer share out its units; a residual is that of a layer."""
+    units, heads = model.units, model.heads or 1
+    if units % 2 or units % heads:
+        yield (
+            ("model", "heads"),
+            f"{units} units cannot be shared out to {heads} heads, or are odd",
+            "let units be even and a multiple of heads: 64 units per head are usual",
+        )
+    layer, layers = model.encoder_residual, model.encoder_depth
+    if layer is not None and layer > layers:
+        yield (
+            ("model", "encoder_residual"),
+            f"there is no encoder layer {layer} whose residual could be left out",
+            f"give a layer from 1 to {layers}, or leave it out",
         )
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
+from accord.config.model_settings import ModelSettings
 from accord.config.objectives import ObjectiveSettings
 from accord.config.section import FilePath, Real, Section, Whole
 from accord.graph import Direction, TranslationGraph
@@ -153,42 +154,6 @@ class VocabularySettings(Section):
     """Train it on at most so many sentences."""
     temperature: Annotated[Real, Field(ge=1)] = 2.0
     """Share of each language in that sample: 1 is natural, higher is more even."""
-
-
-class ModelSettings(Section):
-    """The translation model: what it is, and how large."""
-
-    kind: Literal["gnmt"] = "gnmt"
-    """The architecture. gnmt: stacked LSTMs with attention, as the paper has them."""
-    preset: Literal["paper", "gnmt3"] = "paper"
-    """paper: 2 bidirectional encoder layers, 4 decoder layers. gnmt3: the authors' release, one
-    bidirectional and 2 further encoder layers, 3 decoder layers."""
-    units: Annotated[Whole, Field(ge=1)] = 512
-    """Width of embeddings and layers."""
-    encoder_layers: Annotated[Whole, Field(ge=1)] | None = None
-    """Number of encoder layers, if not the preset's."""
-    decoder_layers: Annotated[Whole, Field(ge=1)] | None = None
-    """Number of decoder layers, if not the preset's."""
-    dropout: Annotated[Real, Field(ge=0, lt=1)] = 0.2
-    """Share of every layer's inputs that is dropped in training."""
-    input_feeding: bool = True
-    """Feed the attention of the step before into the bottom decoder layer, as the paper does;
-    training is about 15 % faster without."""
-
-    @property
-    def encoder_depth(self) -> int:
-        """The number of encoder layers in force."""
-        return self.encoder_layers or {"paper": 2, "gnmt3": 3}[self.preset]
-
-    @property
-    def encoder_states(self) -> int:
-        """How many states the encoder ends with: two per layer where all are bidirectional."""
-        return self.encoder_depth * (2 if self.preset == "paper" else 1)
-
-    @property
-    def decoder_depth(self) -> int:
-        """The number of decoder layers in force: one for each state, if not given."""
-        return self.decoder_layers or self.encoder_states
 
 
 class OptimizerSettings(Section):

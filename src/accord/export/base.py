@@ -75,7 +75,7 @@ class Exporter(ABC):
 
     def check_run(self, run: Path, experiment: "Experiment") -> None:
         """Refuse a run that the format cannot hold, before anything of it is loaded."""
-        kind = getattr(experiment.model, "kind", "gnmt")  # runs from before the key are GNMTs
+        kind = experiment.model.kind
         if kind not in self.model_kinds:
             raise AccordError(
                 f"an export to {self.format} holds models of kind {', '.join(self.model_kinds)}, "

@@ -19,6 +19,11 @@ from accord.inference.results import length_penalty
 from accord.models.base import Memory, Seq2Seq, State, Tensors
 from accord.ops.softmax import compute_dtype
 
+try:
+    from accord.ops import top_k_triton
+except ImportError:  # a build of torch for CPUs comes without Triton
+    top_k_triton = None  # type: ignore[assignment]
+
 _NEVER = float("-inf")
 
 
@@ -120,12 +125,10 @@ def start(model: Seq2Seq, rules: Rules, task: Task, steps: int, done_B: Tensor) 
 
 def advance(model: Seq2Seq, rules: Rules, task: Task, beam: Beam) -> tuple[Beam, Record]:
     """All hypotheses one token further; the state may have been written in place."""
-    log_p_RV, state = _read(model, rules, task.memory, beam)
-    end_BK = beam.log_p_BK + log_p_RV[:, EOS].view_as(beam.log_p_BK)
-    log_p_RV.index_fill_(1, rules.forbidden_F, _NEVER)
-    if rules.no_repeat_ngram:
-        log_p_RV.scatter_(1, _repeating(beam, rules.no_repeat_ngram), _NEVER)
-    log_p_BK, parent_BK, token_BK = _continuations(log_p_RV, beam.log_p_BK)
+    logits_RV, state = _read(model, rules, task.memory, beam)
+    end_R, best_RC, token_RC = _best_tokens(logits_RV, rules, beam)
+    end_BK = beam.log_p_BK + end_R.view_as(beam.log_p_BK)
+    log_p_BK, parent_BK, token_BK = _continuations(best_RC, token_RC, beam.log_p_BK)
     full_B = beam.step >= task.limits_B
     log_p_BK = log_p_BK.masked_fill(full_B.unsqueeze(1), _NEVER)
     # A hypothesis may end where its end is as likely as a continuation that is kept.
@@ -152,12 +155,33 @@ def advance(model: Seq2Seq, rules: Rules, task: Task, beam: Beam) -> tuple[Beam,
 
 
 def _read(model: Seq2Seq, rules: Rules, memory: Memory, beam: Beam) -> tuple[Tensor, State]:
-    """log P of all next tokens [R, V], the mean over the sources, and the state of all rows."""
+    """Scores of all next tokens given each source, and the state of all rows."""
     input_RD = model.embed_target(beam.token_R)
     if len(rules.weights) > 1:
         input_RD = input_RD.repeat(len(rules.weights), 1)
     hidden_RD, state = model.step(memory, beam.state, input_RD)
-    return mixed(torch.log_softmax(logits(model, hidden_RD), dim=1), rules.weights), state
+    return logits(model, hidden_RD), state
+
+
+def _best_tokens(logits_RV: Tensor, rules: Rules, beam: Beam) -> tuple[Tensor, Tensor, Tensor]:
+    """log P of the end [R], and of the best tokens of each row with their ids [R, C].
+
+    No more than K continuations can come from one row; finding those first keeps rankings short.
+    """
+    width = min(rules.beam, logits_RV.shape[1])
+    alike = len(rules.weights) == 1 and not rules.no_repeat_ngram
+    if alike and top_k_triton is not None and top_k_triton.fits(logits_RV, width):
+        found = top_k_triton.log_softmax_top_k(logits_RV, rules.forbidden_F, width)
+        best_RC, token_RC, normaliser_R = found
+        return logits_RV[:, EOS] - normaliser_R, best_RC, token_RC
+    log_p_RV = mixed(torch.log_softmax(logits_RV, dim=1), rules.weights)
+    end_R = log_p_RV[:, EOS].clone()
+    log_p_RV.index_fill_(1, rules.forbidden_F, _NEVER)
+    if rules.no_repeat_ngram:
+        log_p_RV.scatter_(1, _repeating(beam, rules.no_repeat_ngram), _NEVER)
+    if width == 1:  # a maximum is found many times faster than the first of a ranking
+        return end_R, *log_p_RV.max(dim=1, keepdim=True)
+    return end_R, *log_p_RV.topk(width, dim=1)
 
 
 def mixed(log_p_NV: Tensor, weights: Sequence[float]) -> Tensor:
@@ -185,15 +209,14 @@ def logits(model: Seq2Seq, hidden_RD: Tensor) -> Tensor:
     return model.logits(hidden_RD).to(exact)
 
 
-def _continuations(log_p_RV: Tensor, before_BK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _continuations(
+    best_RC: Tensor, token_RC: Tensor, before_BK: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """The K best of all continuations of a sentence: log P, former place, token."""
     rows, beam = before_BK.shape
-    if beam == 1:  # a maximum is found many times faster than the first of a ranking
-        best_R1, token_R1 = log_p_RV.max(dim=1, keepdim=True)
-        return before_BK + best_R1, torch.zeros_like(token_R1), token_R1
-    # No more than K can come from one row; finding those first keeps the ranking short.
-    width = min(beam, log_p_RV.shape[1])
-    best_RC, token_RC = log_p_RV.topk(width, dim=1)
+    if beam == 1:
+        return before_BK + best_RC, torch.zeros_like(token_RC), token_RC
+    width = best_RC.shape[1]
     all_BC = (before_BK.unsqueeze(2) + best_RC.view(rows, beam, width)).flatten(1)
     log_p_BK, place_BK = all_BC.topk(beam, dim=1)
     token_BK = token_RC.view(rows, beam * width).gather(1, place_BK)

@@ -7,24 +7,35 @@ from collections.abc import Callable
 
 import torch
 
-from accord.config.schema import ModelSettings
+from accord.config.checks import bad_heads, refuse
+from accord.config.model_settings import ModelSettings
 from accord.models.base import Seq2Seq
 from accord.models.gnmt import GNMT
+from accord.models.transformer import Transformer
 
 
 def _gnmt(settings: ModelSettings, vocabulary_size: int) -> Seq2Seq:
     return GNMT(
         vocabulary_size,
         settings.units,
-        settings.preset,
+        "gnmt3" if settings.preset == "gnmt3" else "paper",
         settings.encoder_layers,
         settings.decoder_layers,
         settings.dropout,
-        settings.input_feeding,
+        settings.input_feeding is not False,
     )
 
 
-MODELS: dict[str, Callable[[ModelSettings, int], Seq2Seq]] = {"gnmt": _gnmt}
+def _transformer(settings: ModelSettings, vocabulary_size: int) -> Seq2Seq:
+    refuse(bad_heads(settings))
+    other = {"kind", "preset", "input_feeding"}
+    return Transformer(vocabulary_size, **settings.model_dump(exclude=other, exclude_none=True))
+
+
+MODELS: dict[str, Callable[[ModelSettings, int], Seq2Seq]] = {
+    "gnmt": _gnmt,
+    "transformer": _transformer,
+}
 
 
 def build_model(settings: ModelSettings, vocabulary_size: int, seed: int) -> Seq2Seq:

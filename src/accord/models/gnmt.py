@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from accord.config.checks import bad_layers, refuse
-from accord.config.schema import ModelSettings
+from accord.config.model_settings import ModelSettings
 from accord.models.base import Memory, ScaledEmbedding, Seq2Seq, State
 from accord.models.input_feeding import Feeding
 from accord.models.lstm import LSTM, CellState, Encoder, Rows, StackedEncoder, TwinEncoder, drop

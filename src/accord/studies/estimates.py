@@ -86,7 +86,7 @@ def _update(experiment: Experiment, speed: float | None) -> float:
     tokens = _FILLED * experiment.training.batch_tokens
     if speed is not None:
         return tokens / speed
-    fixed, each = _UPDATE[experiment.model.input_feeding]
+    fixed, each = _UPDATE[bool(experiment.model.input_feeding)]
     slower = _BF16_ONLY if experiment.training.precision == "fp32" else 1.0
     return slower * (fixed + each * tokens)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from accord.config.model_settings import ModelSettings
 from accord.config.schema import Experiment
 from accord.files import atomic_write
 from accord.machine import commit
@@ -119,6 +120,13 @@ def _appendix(plan: Plan, outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield from markdown(_environment(outcomes))
 
 
+def _model(model: ModelSettings) -> str:
+    found = f"{model.preset}, {model.units} units, dropout {model.dropout:g}"
+    if model.input_feeding is None:  # no GNMT
+        return found
+    return f"{found}, input feeding {'on' if model.input_feeding else 'off'}"
+
+
 def _settings(plan: Plan, outcome: Outcome) -> Grid:
     study = plan.studies[0]
     experiment, agreement = study.experiment, study.experiment.objective.agreement
@@ -129,8 +137,7 @@ def _settings(plan: Plan, outcome: Outcome) -> Grid:
         **({"sizes": f"{sizes} lines a corpus; below, the first"} if sizes else {}),
         "recipe": f"{study.recipe.name}, changed by: {', '.join(study.overrides)}",
         "data": f"{_data(experiment)}; fingerprint {evaluation.origin.fingerprint}",
-        "model": f"{model.preset}, {model.units} units, dropout {model.dropout:g}, "
-        f"input feeding {'on' if model.input_feeding else 'off'}",
+        "model": _model(model),
         "optimiser": f"{training.optimizer.kind}, {training.precision}, "
         f"{count(training.batch_tokens)} tokens an update",
         "updates": f"{count(study.start)} Basic, then {count(training.steps - study.start)} more "

@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from accord.config.schema import ModelSettings
+from accord.config.model_settings import ModelSettings
 from accord.errors import AccordError
 from accord.graph import Direction
 from accord.objectives.distillation.teacher_weights import (

@@ -15,8 +15,9 @@ from safetensors.torch import load_file
 from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
+from accord.config.model_settings import ModelSettings
 from accord.config.objectives import CompleteConfig
-from accord.config.schema import Experiment, ModelSettings
+from accord.config.schema import Experiment
 from accord.config.third_languages import Triads
 from accord.data.store import HeldOutSets, Store
 from accord.errors import AccordError

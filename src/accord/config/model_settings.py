@@ -1,0 +1,116 @@
+"""The `model` section: the kinds of models, their presets, and which keys belong to which kind."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from accord.config.section import Real, Section, Whole
+
+Kind = Literal["gnmt", "transformer"]
+Preset = Literal["paper", "gnmt3", "transformer", "transformer-6+6", "transformer-small"]
+Size = Annotated[Whole, Field(ge=1)]
+
+
+class ModelSettings(Section):
+    """The translation model: what it is, and how large. Keys that name a kind are for that one
+    only; what is not given is the preset's."""
+
+    kind: Kind = "gnmt"
+    """The architecture. gnmt: stacked LSTMs with attention, as the paper has them. transformer:
+    self-attention."""
+    preset: Preset = "paper"
+    """paper: 2 bidirectional encoder layers, 4 decoder layers. gnmt3: the authors' release, one
+    bidirectional and 2 further encoder layers, 3 decoder layers. transformer (the default of that
+    kind): 6 encoder and 3 decoder layers. transformer-6+6: as many of both. transformer-small: 3
+    and 2 layers, 256 units, 4 heads, feed_forward 1024."""
+    units: Size = 512
+    """Width of embeddings and layers; 256 for transformer-small."""
+    encoder_layers: Size | None = None
+    """Number of encoder layers, if not the preset's."""
+    decoder_layers: Size | None = None
+    """Number of decoder layers, if not the preset's."""
+    dropout: Annotated[Real, Field(ge=0, lt=1)] = 0.2
+    """gnmt: share of every layer's inputs that is dropped in training. transformer: of the inputs,
+    and of what every sub-layer adds; 0.1 by default."""
+    input_feeding: bool | None = None
+    """gnmt: feed the attention of the step before into the bottom decoder layer, as the paper does
+    and as is the default; training is about 15 % faster without."""
+    heads: Size | None = None
+    """transformer: heads of every attention, which share out the units; 8 by default. Fast on a GPU
+    where a head has 16, 32, 64 or 128 units."""
+    feed_forward: Size | None = None
+    """transformer: width inside the feed-forward layers; 2048 by default."""
+    norm: Literal["pre", "post"] | None = None
+    """transformer: norms stand before every sub-layer (pre, the default), or after its residual."""
+    tables: Literal["shared", "separate"] | None = None
+    """transformer: whether sources and targets have one table of embeddings (shared, the default)
+    or two; the softmax has the targets' in any case."""
+    encoder_residual: Size | None = None
+    """transformer: the encoder layer (1 is the lowest) whose attention has no residual, so that
+    encodings hang less on word order (Liu et al. 2021); by default all have one."""
+
+    @property
+    def encoder_depth(self) -> int:
+        """The number of encoder layers in force."""
+        return self.encoder_layers or (3 if self.preset == "gnmt3" else 2)
+
+    @property
+    def encoder_states(self) -> int:
+        """How many states the encoder ends with: two per layer where all are bidirectional."""
+        return self.encoder_depth * (2 if self.preset == "paper" else 1)
+
+    @property
+    def decoder_depth(self) -> int:
+        """The number of decoder layers in force: one for each state, if not given."""
+        return self.decoder_layers or self.encoder_states
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_force(cls, given: Any) -> Any:
+        """What is not given, by kind and preset."""
+        if not isinstance(given, dict):
+            return given
+        # An unknown kind or preset, of whatever type, is refused with its key in a moment.
+        kind, preset = str(given.get("kind", "gnmt")), str(given.get("preset"))
+        defaults = {**_DEFAULTS.get(kind, {})}
+        if preset in OWN_PRESETS.get(kind, ()):
+            defaults |= _PRESETS.get(preset, {})
+        optional = {key for key, field in cls.model_fields.items() if field.default is None}
+        kept = {
+            key: value for key, value in given.items() if value is not None or key not in optional
+        }
+        return {**defaults, **kept}
+
+
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "gnmt": {"preset": "paper", "units": 512, "dropout": 0.2, "input_feeding": True},
+    "transformer": {
+        "preset": "transformer",
+        "units": 512,
+        "encoder_layers": 6,
+        "decoder_layers": 3,
+        "dropout": 0.1,
+        "heads": 8,
+        "feed_forward": 2048,
+        "norm": "pre",
+        "tables": "shared",
+    },
+}
+_PRESETS: dict[str, dict[str, Any]] = {
+    "transformer-6+6": {"decoder_layers": 6},
+    "transformer-small": {
+        "units": 256,
+        "encoder_layers": 3,
+        "decoder_layers": 2,
+        "heads": 4,
+        "feed_forward": 1024,
+    },
+}
+OWN_PRESETS: dict[str, tuple[str, ...]] = {
+    "gnmt": ("paper", "gnmt3"),
+    "transformer": ("transformer", *_PRESETS),
+}
+OWN_KEYS: dict[str, tuple[str, ...]] = {
+    "gnmt": ("input_feeding",),
+    "transformer": ("heads", "feed_forward", "norm", "tables", "encoder_residual"),
+}
