@@ -1,4 +1,4 @@
-"""docs/extend.md followed to the letter: the objective that it shows trains, and its files exist."""
+"""docs/extend.md followed to the letter: its objective trains, and the files it names exist."""
 
 import re
 from pathlib import Path

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import accord.data.build
+import accord.data.build_store
 from accord.config.load import load
 from accord.data.prepare import prepare
 from accord.data.store import Store
@@ -170,13 +170,13 @@ def test_limits_give_nested_subsets(toy):
 def test_the_vocabulary_sees_the_filtered_training_text_each_sentence_once(toy, monkeypatch):
     """R20."""
     seen = []
-    real = accord.data.build.train
+    real = accord.data.build_store.train
 
     def spy(sentences, *rest):
         seen.extend(sentences)
         return real(seen, *rest)
 
-    monkeypatch.setattr("accord.data.build.train", spy)
+    monkeypatch.setattr("accord.data.build_store.train", spy)
     store = prepare(load(toy)).store
     expected = [
         text for c in store.corpora for language in c.languages
@@ -188,7 +188,7 @@ def test_the_vocabulary_sees_the_filtered_training_text_each_sentence_once(toy, 
 def test_the_vocabulary_sample_is_balanced_by_temperature(toy, monkeypatch):
     counts = {}
     monkeypatch.setattr(
-        "accord.data.build.train",
+        "accord.data.build_store.train",
         lambda sentences, *_: (
             counts.update(n=len(list(sentences))) or (_ for _ in ()).throw(OSError)
         ),
@@ -405,27 +405,27 @@ def test_after_kill_9_the_next_run_cleans_up_and_succeeds(toy):
 
 
 def test_an_overlap_that_slips_through_is_an_error_not_a_warning(toy, monkeypatch):
-    monkeypatch.setattr("accord.data.build.make_disjoint", lambda *_: None)
+    monkeypatch.setattr("accord.data.build_store.make_disjoint", lambda *_: None)
     message = refused(toy)
     assert "en sentences stand in both en-de and en-fr" in message
 
 
 def test_a_held_out_line_that_slips_through_is_an_error(toy, monkeypatch):
     write_lines(toy.parent / "dev.de", [sentence(i, "de") for i in range(20)])
-    monkeypatch.setattr("accord.data.build.Build._drop_held_out", lambda *_: None)
+    monkeypatch.setattr("accord.data.build_store.Build._drop_held_out", lambda *_: None)
     assert "de lines of corpus en-de are dev or test lines" in refused(toy)
 
 
 def test_text_that_is_not_what_was_cleaned_is_an_error(toy, monkeypatch):
     """As when the workers of a killed run write into the files of this one."""
-    real = accord.data.build.encode_corpus
+    real = accord.data.build_store.encode_corpus
 
     def meddled(spool, *rest, **options):
         path = spool.text_file("en")
         path.write_text(path.read_text("utf-8").replace("house", "mouse"), "utf-8")
         return real(spool, *rest, **options)
 
-    monkeypatch.setattr("accord.data.build.encode_corpus", meddled)
+    monkeypatch.setattr("accord.data.build_store.encode_corpus", meddled)
     assert "the en lines of corpus en-de are not those cleaned" in refused(toy)
 
 

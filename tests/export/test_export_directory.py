@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from accord.errors import AccordError
-from accord.export.directory import check_place, published
+from accord.export.export_run import check_place, published
 from accord.files import clear_leftovers
 from accord.inference.backends.manifest import NAME, is_exported
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from accord import __version__
-from accord.cli import comparison, data, publish, study, tour, train, translate
+from accord.cli import data, publish, reporting, study, tour, train, translate
 from accord.errors import AccordError
 
 app = typer.Typer(
@@ -111,8 +111,8 @@ for _command in (
     train.average,
     translate.translate,
     translate.evaluate,
-    comparison.compare,
-    comparison.report,
+    reporting.compare,
+    reporting.report,
     study.study,
     study.reproduce,
     publish.export,

@@ -90,11 +90,10 @@ def _whole(given: str | None) -> tuple[int, ...] | None:
 def _carry_out(
     found: "PlannedStudy", archive: Path | None, volume: int | None, quiet: bool
 ) -> None:
-    from accord.cli.comparison import print_tables
+    from accord.cli.reporting import print_tables
     from accord.errors import AccordError
     from accord.files import exclusive
-    from accord.studies.packing import pack
-    from accord.studies.runner import Journal, Runner, check_prepared
+    from accord.studies.runner import Journal, Runner, check_prepared, pack
     from accord.studies.study_table import study_tables, write_table
 
     def say(text: str) -> None:

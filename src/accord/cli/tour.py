@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from accord.cli.comparison import report
 from accord.cli.data import builtin, graph, prepare
 from accord.cli.options import Quiet
+from accord.cli.reporting import report
 from accord.cli.train import train
 from accord.cli.translate import evaluate
 

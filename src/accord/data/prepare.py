@@ -16,7 +16,7 @@ import sentencepiece
 
 from accord.config.load import store_directory
 from accord.config.schema import DATA_KEYS, Experiment, pair_languages
-from accord.data.build import Build
+from accord.data.build_store import Build
 from accord.data.formats import source_files
 from accord.data.store import (
     FORMAT,

@@ -1,22 +1,31 @@
 """Exporting a run directory: load, write aside, compare, publish."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import accord
 from accord.data.store import read_manifest
+from accord.errors import AccordError
 from accord.export.base import ExportedFiles, ExportSource
-from accord.export.directory import check_place, published
 from accord.export.exporters import exporter_for
-from accord.files import clear_leftovers, sha256_of
+from accord.files import (
+    atomic_directory,
+    check_writable,
+    clear_leftovers,
+    sha256_of,
+    writing_errors,
+)
 from accord.inference.backends.base import LoadSettings
 from accord.inference.backends.loading import load_backend
 from accord.inference.backends.manifest import (
+    NAME,
     Check,
     ExportPrecision,
     FileFacts,
     Manifest,
     Origin,
+    is_exported,
 )
 from accord.inference.backends.torch_backend import TorchBackend
 from accord.inference.translator import Translator
@@ -106,3 +115,31 @@ def _manifest(
 
 def _facts(file: Path) -> FileFacts:
     return FileFacts(bytes=file.stat().st_size, sha256=sha256_of(file))
+
+
+def check_place(directory: Path, force: bool) -> None:
+    """Refuse a place that is taken or cannot be written to.
+
+    What is there is only ever replaced if it is an export itself.
+    """
+    with writing_errors(directory):
+        free = not directory.exists()
+    if free:
+        check_writable(directory)
+    elif not is_exported(directory):
+        raise AccordError(
+            f"something else has this name: there is no {NAME} in it",
+            where=str(directory),
+            fix="choose another name with --output",
+        )
+    elif not force:
+        raise AccordError(
+            "there is an exported model here already",
+            where=str(directory),
+            fix="replace it with --force, or choose another name with --output",
+        )
+
+
+def published(directory: Path, force: bool) -> AbstractContextManager[Path]:
+    """A directory beside `directory` that takes its name at the end, if the place is still free."""
+    return atomic_directory(directory, lambda: check_place(directory, force))

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from accord.models.base import Seq2Seq
 from accord.objectives.base import GRADIENT_SQUARES, Inputs, Objective, Work
-from accord.training.adafactor import Adafactor
 from accord.training.gradients import FlatGradients, Losses, RecordedLosses, graphed
+from accord.training.optim import Adafactor
 
 
 @dataclass(frozen=True)
