@@ -4,6 +4,7 @@ import json
 import lzma
 import tarfile
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -70,7 +71,7 @@ def test_unequal_files_give_both_counts_and_names(tmp_path: Path) -> None:
         ("a.{LANG}", "text", "braces other than {lang}"),
         ("a.de", "text", r"write \{lang\} in place of the language"),
         ("train.tags.de-en.de", "auto", r"write \{lang\} in place of the language"),
-        ("a.txt", "auto", "one of text, tsv, jsonl, tmx, iwslt, sgm"),
+        ("a.txt", "auto", f"one of {', '.join(get_args(Format)[1:])}"),
         ("a.{lang}.tsv", "auto", "a tsv file holds both languages"),
         ("a.{lang}", "tmx", "a tmx file holds both languages"),
     ],

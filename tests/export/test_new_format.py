@@ -31,6 +31,8 @@ from accord.inference.backtrace import Found
 from accord.inference.text import Decoder
 from exportable import made_run
 
+KNOWN = ", ".join(EXPORTERS)
+
 
 class MirrorExporter(Exporter):
     format = "mirror"
@@ -151,7 +153,7 @@ def test_a_format_without_a_backend_is_refused(exported, monkeypatch):
     with pytest.raises(AccordError, match="another format: mirror") as error:
         Translator(exported.directory)
     assert error.value.where == f"{exported.directory / 'export.json'}, key format"
-    assert error.value.fix.startswith("this version knows onnx; export the run again")
+    assert error.value.fix.startswith(f"this version knows {KNOWN}; export the run again")
     entries = json.loads((exported.directory / "export.json").read_text())
     later = entries | {"format": "onnx-2", "colour": "red"}  # whatever else it may say
     (exported.directory / "export.json").write_text(json.dumps(later))
@@ -166,7 +168,7 @@ def test_what_an_exporter_cannot_do_is_said_before_any_work(run, named, tmp_path
         assert not list(tmp_path.iterdir())
         return error.value
 
-    assert refused("no export to 'tflite'", to="tflite").fix == "use onnx, mirror"
+    assert refused("no export to 'tflite'", to="tflite").fix == f"use {KNOWN}, mirror"
     monkeypatch.setattr(MirrorExporter, "precisions", ("fp32",))
     assert refused("mirror has no precision int8", precision="int8").where == "--int8"
     monkeypatch.setattr(MirrorExporter, "model_kinds", ("transformer",))

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from accord.models.base import Seq2Seq, tensors_of
-from accord.models.build import MODELS
+from accord.models.build import MODELS, build_model
 from accord.models.gnmt import GNMT
 from accord.models.transformer import Transformer
 from cached_model import cached
@@ -22,6 +22,7 @@ def make(name: str) -> Seq2Seq:
         return GNMT(V, D).double().eval()
     if name == "transformer":
         return Transformer(V, D, 2, 2, heads=2, feed_forward=12).double().eval()
+    assert name in ("cached", "copied"), f"say how a {name} is made"
     return cached(1, V, D, copying=name == "copied")
 
 
@@ -137,7 +138,12 @@ def test_memories_join_and_are_compared(name):
 def test_every_kind_of_the_schema_can_be_built():
     from typing import get_args
 
+    from accord.config.checks import bad_model
     from accord.config.model_settings import ModelSettings
 
     kinds = get_args(ModelSettings.model_fields["kind"].annotation)
     assert set(kinds) == set(MODELS)
+    for kind in kinds:
+        settings = ModelSettings(kind=kind, units=16)
+        assert not list(bad_model(settings))
+        assert build_model(settings, 40, seed=1).output_weight.shape == (40, 16)

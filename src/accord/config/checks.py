@@ -70,7 +70,7 @@ def contradictions(experiment: Experiment) -> Iterator[Complaint]:
         yield from _bad_held_out(name, held_out, languages)
     yield from _bad_overlap(experiment)
     yield from _bad_vocabulary(experiment)
-    yield from _bad_model(experiment.model)
+    yield from bad_model(experiment.model)
     yield from _bad_validation(experiment)
     yield from _bad_objective(experiment)
 
@@ -214,9 +214,9 @@ def _bad_vocabulary(experiment: Experiment) -> Iterator[Complaint]:
         )
 
 
-def _bad_model(model: ModelSettings) -> Iterator[Complaint]:
+def bad_model(model: ModelSettings) -> Iterator[Complaint]:
     """Keys and presets of another kind of model, and sizes that do not fit together."""
-    if model.preset not in OWN_PRESETS[model.kind]:
+    if model.preset not in OWN_PRESETS.get(model.kind, (model.preset,)):
         other = next(kind for kind, presets in OWN_PRESETS.items() if model.preset in presets)
         yield (
             ("model", "preset"),
@@ -232,7 +232,9 @@ def _bad_model(model: ModelSettings) -> Iterator[Complaint]:
                     f"only a {other} has `{key}`, but the model is a {model.kind}",
                     f"leave it out (or null), or set model.kind to {other}",
                 )
-    yield from bad_heads(model) if model.kind == "transformer" else bad_layers(model)
+    rules = {"gnmt": bad_layers, "transformer": bad_heads}
+    if model.kind in rules:
+        yield from rules[model.kind](model)
 
 
 def bad_heads(model: ModelSettings) -> Iterator[Complaint]:

@@ -180,7 +180,9 @@ _SUFFIXES: dict[str, Format] = {
     ".sgml": "sgm",
     ".xml": "sgm",
 }
+# Formats whose one file holds both languages; of these, some only make sense as a pair.
 _ONE_FILE = ("tsv", "jsonl", "tmx")
+_ONLY_PAIRS = ("tsv", "tmx")
 _FILE_PER_LANGUAGE = ("text", "iwslt")
 
 
@@ -227,7 +229,7 @@ def _guess(path: str) -> Format:
 def format_of_side(path: str, given: Format) -> Format:
     """The same for a set that is parallel in many languages, which are read one by one."""
     kind = format_of(path, given)
-    if kind in ("tsv", "tmx"):
+    if kind in _ONLY_PAIRS:
         raise AccordError(
             f"a {kind} file can only be read as a pair of languages",
             where=path,

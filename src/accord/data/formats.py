@@ -192,7 +192,9 @@ def _one_side(path: str, language: str, kind: Format) -> Iterator[str | None]:
         return read_sgm(file, language, labelled="{lang}" not in path)
     if kind == "jsonl":
         return (side for (side,) in _read_jsonl(file, [language]))
-    return read_lines(file)
+    if kind == "text":
+        return read_lines(file)
+    raise ValueError(f"one side of the format {kind} cannot be read: say so in config/paths.py")
 
 
 def _read_tsv(path: str, languages: tuple[str, str], columns: tuple[int, int]) -> Iterator[Pair]:

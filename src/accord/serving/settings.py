@@ -79,7 +79,8 @@ ACCEPTED_AT_ONCE = 32
 BACKLOG = 2048
 """Connections that the system may hold ready."""
 WANTED_FILES = 8192
-"""Open files that the process asks for; every connection needs one."""
+"""Open files that the process asks for. Every connection needs one: the most connections are
+these less OTHER_FILES."""
 # One that is sent away keeps its file for a few rounds of the event loop.
 OTHER_FILES = 64 + 6 * ACCEPTED_AT_ONCE
 """Of these, how many are not for connections."""
