@@ -16,7 +16,7 @@ from accord.cli import app
 from accord.config.load import dump
 from accord.evaluation.folder import read
 from accord.evaluation.records import Evaluation
-from accord.studies import commands, packing, runner
+from accord.studies import commands, runner
 from accord.studies.plan import find_plan, plan_study
 from made_runs import experiment, make_run
 
@@ -210,7 +210,7 @@ def test_the_same_text_is_packed_once(tmp_path):
         (tmp_path / name / "evaluation/x/ref.txt").write_text("the same")
         (tmp_path / name / "evaluation/.y").mkdir()
         (tmp_path / name / "evaluation/.y/hyp.txt").write_text("half")
-    packing.pack([tmp_path / "a", tmp_path / "b"], [], tmp_path / "deep/x.tar.gz")
+    runner.pack([tmp_path / "a", tmp_path / "b"], [], tmp_path / "deep/x.tar.gz")
     with tarfile.open(tmp_path / "deep/x.tar.gz") as file:
         names = {item.name: item.islnk() for item in file}
     assert names == {"a/evaluation/x/ref.txt": False, "b/evaluation/x/ref.txt": True}
@@ -221,7 +221,7 @@ def test_the_same_text_is_packed_once(tmp_path):
 def test_an_archive_in_volumes_is_the_same(tmp_path):
     (tmp_path / "r").mkdir()
     (tmp_path / "r/metrics.jsonl").write_text("some lines")
-    packing.pack([tmp_path / "r"], [], tmp_path / "x.tar.gz", volume=50)
+    runner.pack([tmp_path / "r"], [], tmp_path / "x.tar.gz", volume=50)
     parts = sorted(tmp_path.glob("x.tar.gz.*"))
     assert len(parts) > 1
     assert {part.stat().st_size for part in parts[:-1]} == {50}
