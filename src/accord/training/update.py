@@ -112,10 +112,9 @@ class Updater:
             weighted.backward()  # type: ignore[no-untyped-call]
         if before is not None:
             self.gradients.set_apart(before, self._buffers[objective.name])
-        known = {**terms.losses, **terms.counts}
-        zero = torch.zeros_like(weighted)
-        values = [known.get(name, zero).detach().float() for name in objective.sums]
-        return torch.stack(values)
+        unknown_yet = dict.fromkeys(GRADIENT_SQUARES, torch.zeros_like(weighted))
+        known = {**terms.losses, **terms.counts, **unknown_yet}
+        return torch.stack([known[name].detach().float() for name in objective.sums])
 
     def _autocast(self) -> torch.autocast:
         # Graphs cannot use autocast's cache of cast weights, which would not be part of them.
