@@ -10,7 +10,7 @@ from accord.export.onnx.nodes import FLOAT, INT64, Graph, Shape
 from accord.models.gnmt import GNMT
 from accord.models.lstm import LSTM, StackedEncoder, TwinEncoder
 
-_EncoderState = tuple[str, str]
+_State = tuple[str, str]
 
 
 def encoder_graph(model: GNMT, layers: Layers) -> Graph:
@@ -36,7 +36,7 @@ class _Encoder:
         self.layers = layers
         self.graph = graph
 
-    def read(self, tokens_SBD: str) -> tuple[str, list[_EncoderState]]:
+    def read(self, tokens_SBD: str) -> tuple[str, list[_State]]:
         """The memory [S, B, E], and the states that the decoder's layers start from."""
         encoder = self.model.encoder
         if isinstance(encoder, TwinEncoder):
@@ -54,7 +54,7 @@ class _Encoder:
 
     def _stack(
         self, name: str, stack: nn.ModuleList, inputs: str, reverse: bool = False
-    ) -> tuple[str, list[_EncoderState]]:
+    ) -> tuple[str, list[_State]]:
         states = []
         for number, layer in enumerate(stack):
             output, state = self._layer(f"{name}.{number}", cast(LSTM, layer), inputs, reverse)
@@ -64,7 +64,7 @@ class _Encoder:
 
     def _layer(
         self, name: str, layer: LSTM, inputs: str, reverse: bool = False
-    ) -> tuple[str, _EncoderState]:
+    ) -> tuple[str, _State]:
         # The operator itself stops, or backwards begins, at the end of each row.
         lstm = Recurrence(name, layer, inputs, lengths="lengths", reverse=reverse)
         y_S1BD, h_1BD, c_1BD = self.layers.lstm(self.graph, lstm)
@@ -92,7 +92,7 @@ class _Encoder:
         bias_B1S = graph.node("Unsqueeze", bias_BS, graph.constant([1]))
         graph.output("memory.bias", bias_B1S, "float", ["rows", 1, "width"])
 
-    def give_states(self, states: list[_EncoderState]) -> None:
+    def give_states(self, states: list[_State]) -> None:
         """Where the decoder starts; nothing was attended to yet."""
         graph = self.graph
         shape: Shape = ["rows", self.model.units]
@@ -112,9 +112,6 @@ class _Encoder:
 # ordered, copied and dropped in passing. It ends with a short list of the likeliest tokens: the
 # log-probabilities of a whole vocabulary never leave it. All hypotheses of a sentence read the
 # same memory.
-
-
-_DecoderState = tuple[str, str]
 
 
 def decoder_graph(model: GNMT, layers: Layers) -> Graph:

@@ -14,7 +14,7 @@ so shapes stay fixed, as CUDA graphs want.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -88,12 +88,6 @@ class AgreementSettings:
     """Positions whose distributions are in memory at a time."""
     unigrams_LV: Tensor | None = field(default=None, compare=False, repr=False)
     """Log-probabilities of tokens in each language's text, to tell the language of translations."""
-
-    def to(self, device: torch.device) -> "AgreementSettings":
-        """The same, with what it holds of tensors on a device."""
-        if self.unigrams_LV is None:
-            return self
-        return replace(self, unigrams_LV=self.unigrams_LV.to(device))
 
     @property
     def soft(self) -> bool:
