@@ -210,7 +210,7 @@ def test_graphs_of_ensembles(made, beam):
     other = [[a[0], *b[1:]] for a, b in zip(one, random_sources(150, seed=101), strict=True)]
     graphed = EnsembleSearch(TorchEngine(network, device), settings, TAGS, (0.6, 0.4))
     on_host = EnsembleSearch(TorchEngine(made(), CPU), settings, TAGS, (0.6, 0.4))
-    assert_same(graphed([one, other]), on_host([one, other]), 1e-6)
+    assert_same(graphed([one, other]), on_host([one, other]), 1e-5)
 
 
 @pytest.mark.gpu

@@ -60,6 +60,15 @@ class TensorBatch:
         )
         return _on_host(filled, np.arange(rows * length)).pinned()
 
+    def scored(self, values_BT: Tensor) -> Tensor:
+        """What stands at the places to be scored [N, ...], of values for every place [B, T, ...].
+
+        In a batch of a fixed shape these are all places: then nothing is copied.
+        """
+        values_N = values_BT.flatten(0, 1)
+        everywhere = len(self.places_N) == len(values_N)
+        return values_N if everywhere else values_N.index_select(0, self.places_N)
+
     def map_tensors(self, change: TensorMap) -> "TensorBatch":
         """The batch with `change` applied to every tensor."""
         changed: dict[str, Any] = {name: change(getattr(self, name)) for name in _TENSORS}

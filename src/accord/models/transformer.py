@@ -106,6 +106,7 @@ class _Sublayer:
     run: Callable[[Tensor], Tensor]
     norm: nn.LayerNorm
     residual: bool = True
+    bias_D: Tensor | None = None
 
 
 class Transformer(Seq2Seq[TransformerMemory, CachedState]):
@@ -293,7 +294,9 @@ class Transformer(Seq2Seq[TransformerMemory, CachedState]):
     def _feed_forward(self, layer: EncoderLayer, work: LayerOps) -> _Sublayer:
         both = layer.feed_forward
         return _Sublayer(
-            lambda x_ND: work.feed_forward(x_ND, both.inner, both.outer), layer.feed_forward_norm
+            lambda x_ND: work.feed_forward(x_ND, both.inner, both.outer),
+            layer.feed_forward_norm,
+            bias_D=both.outer.bias,
         )
 
     def _placed(self, inputs_ND: Tensor, sequences: Sequences) -> Tensor:
@@ -310,13 +313,13 @@ class Transformer(Seq2Seq[TransformerMemory, CachedState]):
             x_ND = work.dropped(inputs_ND)
             for each in sublayers:
                 before_ND = x_ND if each.residual else None
-                x_ND = work.add_norm(before_ND, each.run(x_ND), each.norm)[1]
+                x_ND = work.add_norm(before_ND, each.run(x_ND), each.norm, each.bias_D)[1]
             return x_ND
         sum_ND, x_ND = work.add_norm(None, inputs_ND, sublayers[0].norm)
         nexts = [each.norm for each in sublayers[1:]] + [stack.norm]
         for each, norm in zip(sublayers, nexts, strict=True):
             before_ND = sum_ND if each.residual else None
-            sum_ND, x_ND = work.add_norm(before_ND, each.run(x_ND), norm)
+            sum_ND, x_ND = work.add_norm(before_ND, each.run(x_ND), norm, each.bias_D)
         return x_ND
 
 

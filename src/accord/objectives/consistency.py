@@ -143,13 +143,11 @@ def consistent_likelihood(
     memory = model.encode(*_read_twice(batch))
     inputs_BTD = model.shifted_embeddings(batch.target_BT)
     hidden_RTD = model.decode(memory, torch.cat([inputs_BTD, inputs_BTD]))
-    source_ND, target_ND = (
-        half_BTD.flatten(0, 1).index_select(0, batch.places_N) for half_BTD in hidden_RTD.chunk(2)
-    )
+    source_ND, target_ND = (batch.scored(half_BTD) for half_BTD in hidden_RTD.chunk(2))
     likelihood = likelihood_of(
         model, source_ND, batch, label_smoothing=label_smoothing, chunk=chunk
     )
-    real_N = (batch.target_BT.flatten().index_select(0, batch.places_N) != PAD).float()
+    real_N = (batch.scored(batch.target_BT) != PAD).float()
     loss = _divergence(model.output_weight, source_ND, target_ND, real_N, divergence, chunk)
     return likelihood, Consistency(loss, real_N.sum())
 

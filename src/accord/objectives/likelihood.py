@@ -117,7 +117,7 @@ def composite_likelihood(
     hidden_BTD = model.decode(memory, model.shifted_embeddings(batch.target_BT))
     return likelihood_of(
         model,
-        hidden_BTD.flatten(0, 1).index_select(0, batch.places_N),
+        batch.scored(hidden_BTD),
         batch,
         label_smoothing=label_smoothing,
         chunk=chunk,
@@ -138,7 +138,7 @@ def likelihood_of(
     loss, nll = linear_cross_entropy(
         hidden_ND,
         model.output_weight,
-        batch.target_BT.flatten().index_select(0, batch.places_N),
+        batch.scored(batch.target_BT),
         label_smoothing=label_smoothing,
         chunk=chunk,
         likely=likely,

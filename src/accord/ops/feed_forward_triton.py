@@ -44,14 +44,13 @@ def feed_forward(
     inner_bias: Tensor,
     low_inner: Tensor,
     outer: Tensor,
-    outer_bias: Tensor,
     low_outer: Tensor,
 ) -> Tensor:
-    """relu(x W^T + b) V^T + c."""
+    """relu(x W^T + b) V^T."""
     return cast(
         Tensor,
         _FeedForward.apply(  # type: ignore[no-untyped-call]
-            x_ND, inner, inner_bias, low_inner, outer, outer_bias, low_outer
+            x_ND, inner, inner_bias, low_inner, outer, low_outer
         ),
     )
 
@@ -65,14 +64,13 @@ class _FeedForward(torch.autograd.Function):
         inner_bias: Tensor,
         low_inner: Tensor,
         outer: Tensor,
-        outer_bias: Tensor,
         low_outer: Tensor,
     ) -> Tensor:
         ctx.dtype = inner.dtype
         with torch.autocast(x_ND.device.type, enabled=False):
             hidden_NF = torch._addmm_activation(inner_bias.to(x_ND.dtype), x_ND, low_inner.t())
             ctx.save_for_backward(x_ND, hidden_NF, low_inner, low_outer)
-            return torch.addmm(outer_bias.to(x_ND.dtype), hidden_NF, low_outer.t())
+            return torch.mm(hidden_NF, low_outer.t())
 
     @staticmethod
     def backward(ctx: Any, grad_ND: Tensor) -> tuple[Tensor | None, ...]:
@@ -80,12 +78,11 @@ class _FeedForward(torch.autograd.Function):
         dtype = ctx.dtype
         with torch.autocast(x_ND.device.type, enabled=False):
             grad_outer = product(grad_ND.t(), hidden_NF, dtype)
-            grad_outer_bias = grad_ND.sum(dim=0, dtype=dtype)
             grad_NF = torch.mm(grad_ND, low_outer)
             grad_inner_bias = _relu_backward(grad_NF, hidden_NF).to(dtype)
             grad_inner = product(grad_NF.t(), x_ND, dtype)
             grad_x = torch.mm(grad_NF, low_inner)
-        return grad_x, grad_inner, grad_inner_bias, None, grad_outer, grad_outer_bias, None
+        return grad_x, grad_inner, grad_inner_bias, None, grad_outer, None
 
 
 def _relu_backward(grad_NF: Tensor, hidden_NF: Tensor) -> Tensor:

@@ -165,7 +165,7 @@ class _Gradients:
     def add(self, rows: slice, weight: Tensor, grad_NV: Tensor) -> None:
         """Add the part that goes through the chunk's softmax and gold tokens."""
         torch.mm(grad_NV, weight, out=self.hidden_ND[rows])
-        self.weight_VD += product(grad_NV.t(), self.inputs_ND[rows], self.weight_VD.dtype)
+        add_product(self.weight_VD, grad_NV.t(), self.inputs_ND[rows])
 
     def finish(self, total_D: Tensor, other: float) -> tuple[Tensor, Tensor]:
         """Add the part of the evenly spread mass, which is the same in every row and column."""
@@ -179,3 +179,11 @@ def product(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
     if left.is_cuda and left.dtype != dtype:
         return torch.mm(left, right, out_dtype=dtype)
     return torch.mm(left, right).to(dtype)
+
+
+def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """Add such a product to what is there."""
+    if left.is_cuda and left.dtype != total.dtype:
+        torch.addmm(total, left, right, out_dtype=total.dtype, out=total)
+    else:
+        total += torch.mm(left, right)

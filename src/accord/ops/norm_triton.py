@@ -35,6 +35,7 @@ class Seeds:
 def add_norm(
     x_ND: Tensor | None,
     y_ND: Tensor,
+    y_bias_D: Tensor | None,
     weight_D: Tensor,
     bias_D: Tensor,
     epsilon: float,
@@ -42,9 +43,13 @@ def add_norm(
     seed: Tensor | None,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    """`x + dropout(y)` and its norm, both in the given type; without a seed nothing is dropped."""
+    """`x + dropout(y + its bias)` and its norm, both in the given type.
+
+    Without a seed nothing is dropped.
+    """
+    rate = rate if seed is not None else 0.0
     found = _AddNorm.apply(  # type: ignore[no-untyped-call]
-        x_ND, y_ND, weight_D, bias_D, epsilon, rate if seed is not None else 0.0, seed, dtype
+        x_ND, y_ND, y_bias_D, weight_D, bias_D, epsilon, rate, seed, dtype
     )
     return cast(tuple[Tensor, Tensor], found)
 
@@ -55,6 +60,7 @@ class _AddNorm(torch.autograd.Function):
         ctx: Any,
         x_ND: Tensor | None,
         y_ND: Tensor,
+        y_bias_D: Tensor | None,
         weight_D: Tensor,
         bias_D: Tensor,
         epsilon: float,
@@ -72,6 +78,7 @@ class _AddNorm(torch.autograd.Function):
         _add_norm[(-(-rows // lines),)](
             y_ND if x_ND is None else x_ND.contiguous(),
             y_ND,
+            bias_D if y_bias_D is None else y_bias_D,
             weight_D,
             bias_D,
             y_ND if seed is None else seed,
@@ -84,6 +91,7 @@ class _AddNorm(torch.autograd.Function):
             ctx.threshold,
             ctx.scale,
             RESIDUAL=x_ND is not None,
+            BIAS=y_bias_D is not None,
             DROP=rate > 0,
             ROWS=lines,
             BLOCK=block,
@@ -92,7 +100,7 @@ class _AddNorm(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.types = None if x_ND is None else x_ND.dtype, y_ND.dtype, weight_D.dtype
         ctx.save_for_backward(sums_ND, statistics_N2, weight_D, *([] if seed is None else [seed]))
-        ctx.drop = rate > 0
+        ctx.drop, ctx.bias = rate > 0, y_bias_D is not None
         return sums_ND, normed_ND
 
     @staticmethod
@@ -110,7 +118,8 @@ class _AddNorm(torch.autograd.Function):
         block = 1 << (size - 1).bit_length()
         lines = max(1, 2048 // block)
         programs = min(-(-rows // lines), _PROGRAMS)
-        parts = torch.empty(programs, 2, size, dtype=torch.float32, device=sums_ND.device)
+        sums = 3 if ctx.bias else 2
+        parts = torch.empty(programs, sums, size, dtype=torch.float32, device=sums_ND.device)
         _add_norm_backward[(programs,)](
             grad_normed if grad_sums is None else grad_sums,
             grad_normed,
@@ -127,14 +136,16 @@ class _AddNorm(torch.autograd.Function):
             ctx.scale,
             SUMS=grad_sums is not None,
             RESIDUAL=residual,
+            BIAS=ctx.bias,
             DROP=ctx.drop,
             APART=apart,
             ROWS=lines,
             BLOCK=block,
             num_warps=4,
         )
-        grad_weight_D, grad_bias_D = parts.sum(dim=0).to(weight_type)
-        return grad_x, grad_y, grad_weight_D, grad_bias_D, *[None] * 4
+        grad_weight_D, grad_bias_D, *grad_y_bias = parts.sum(dim=0).to(weight_type)
+        grad_y_bias_D = grad_y_bias[0] if grad_y_bias else None
+        return grad_x, grad_y, grad_y_bias_D, grad_weight_D, grad_bias_D, *[None] * 4
 
 
 @triton.jit
@@ -154,6 +165,7 @@ def _kept(place, seeds, threshold):
 def _add_norm(
     xs,
     ys,
+    y_biases,
     weights,
     biases,
     seeds,
@@ -166,16 +178,19 @@ def _add_norm(
     threshold,
     scale,
     RESIDUAL: tl.constexpr,
+    BIAS: tl.constexpr,
     DROP: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """sums = x + dropout(y), normed = norm(sums); statistics are mean and 1 / deviation."""
+    """sums = x + dropout(y + bias), normed = norm(sums); statistics: mean, 1 / deviation."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, BLOCK)
     here = (row < rows)[:, None] & (column < size)[None, :]
     place = row[:, None] * size + column[None, :]
     total = tl.load(ys + place, mask=here, other=0.0).to(tl.float32)
+    if BIAS:
+        total += tl.load(y_biases + column, mask=column < size, other=0.0).to(tl.float32)[None, :]
     if DROP:
         total = tl.where(_kept(place, seeds, threshold), total * scale, 0.0)
     if RESIDUAL:
@@ -211,12 +226,13 @@ def _add_norm_backward(
     scale,
     SUMS: tl.constexpr,
     RESIDUAL: tl.constexpr,
+    BIAS: tl.constexpr,
     DROP: tl.constexpr,
     APART: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Gradients of x and y; `parts` [programs, 2, size] are shares of those of weight and bias.
+    """Gradients of x and y; `parts` are shares of those of weight and bias, and of y's bias.
 
     Unless they are `APART`, both gradients are the same, and only that of x is written.
     """
@@ -225,6 +241,7 @@ def _add_norm_backward(
     weight = tl.load(weights + column, mask=inside, other=0.0).to(tl.float32)
     grad_weight = tl.zeros((ROWS, BLOCK), tl.float32)
     grad_bias = tl.zeros((ROWS, BLOCK), tl.float32)
+    grad_y_bias = tl.zeros((ROWS, BLOCK), tl.float32)
     for start in range(tl.program_id(0) * ROWS, rows, tl.num_programs(0) * ROWS):
         row = start + tl.arange(0, ROWS)
         here = (row < rows)[:, None] & inside[None, :]
@@ -248,6 +265,10 @@ def _add_norm_backward(
             found = tl.where(_kept(place, seeds, threshold), found * scale, 0.0)
         if APART:
             tl.store(grad_ys + place, found.to(grad_ys.dtype.element_ty), mask=here)
-    mine = parts + tl.program_id(0) * 2 * size + column
+        if BIAS:
+            grad_y_bias += tl.where(here, found, 0.0)
+    mine = parts + tl.program_id(0) * (3 if BIAS else 2) * size + column
     tl.store(mine, tl.sum(grad_weight, axis=0), mask=inside)
     tl.store(mine + size, tl.sum(grad_bias, axis=0), mask=inside)
+    if BIAS:
+        tl.store(mine + 2 * size, tl.sum(grad_y_bias, axis=0), mask=inside)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from accord.ops.linear_cross_entropy import product
+from accord.ops.linear_cross_entropy import add_product, product
 from accord.ops.softmax import against_softmax, against_tokens, compute_dtype
 
 
@@ -68,7 +68,7 @@ class _Side:
     def add(self, rows: slice, grad_NV: Tensor, weight: Tensor) -> None:
         """Take the gradient of a chunk's logits."""
         torch.mm(grad_NV, weight, out=self.hidden_ND[rows])
-        self.table_VD += product(grad_NV.t(), self.inputs_ND[rows], self.table_VD.dtype)
+        add_product(self.table_VD, grad_NV.t(), self.inputs_ND[rows])
 
 
 class _Work:

@@ -1,4 +1,4 @@
-"""The functions of `softmax_rows` as Triton kernels: one program a row, logits in fp32.
+"""The functions of `softmax` as Triton kernels: one program per row, sums in fp32.
 
 A program walks along its row once for the normaliser and again for what is written. A row of 32,000
 logits is 128 kB, so the second walk finds it in the cache.
@@ -12,13 +12,14 @@ from torch import Tensor
 from accord.data.vocabulary import PAD
 
 _BLOCK = 4096
+_WHOLE = 32_768  # as long a row fits into the registers of a program
 _WARPS = 8
 
 
 def choose(
     logits_BV: Tensor, temperature: float, dtype: torch.dtype | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """See `softmax_rows.choose`."""
+    """See `softmax.choose`."""
     rows, size = logits_BV.shape
     token_B = torch.empty(rows, dtype=torch.int64, device=logits_BV.device)
     entropy_B, normaliser_B = logits_BV.new_empty(2, rows)
@@ -47,7 +48,7 @@ def mixture_gradient(
     temperature: float,
     dtype: torch.dtype,
 ) -> Tensor:
-    """See `softmax_rows.mixture_gradient`."""
+    """See `softmax.mixture_gradient`."""
     rows, size = logits_BV.shape
     both = torch.empty(2 * rows, size, dtype=dtype, device=logits_BV.device)
     if rows:
@@ -69,10 +70,11 @@ def mixture_gradient(
 def against_tokens(
     logits_NV: Tensor, token_N: Tensor, share: float, scale_N: Tensor, dtype: torch.dtype | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """See `softmax_rows.against_tokens`."""
+    """See `softmax.against_tokens`."""
     rows, size = logits_NV.shape
     log_p_N, normaliser_N = logits_NV.new_empty(2, rows)
     grad_NV = None if dtype is None else torch.empty_like(logits_NV, dtype=dtype)
+    whole = size <= _WHOLE
     if rows:
         _against_tokens[(rows,)](
             logits_NV,
@@ -84,8 +86,9 @@ def against_tokens(
             size,
             share,
             grad_NV is not None,
-            _BLOCK,
-            num_warps=_WARPS,
+            whole,
+            triton.next_power_of_2(size) if whole else _BLOCK,
+            num_warps=4 * _WARPS if whole else _WARPS,
         )
     return log_p_N, normaliser_N, grad_NV
 
@@ -99,7 +102,7 @@ def against_softmax(
     wanted_scale_N: Tensor | None,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """See `softmax_rows.against_softmax`."""
+    """See `softmax.against_softmax`."""
     rows, size = scorer_NV.shape
     value_N, found_N = scorer_NV.new_empty(2, rows)
     scales = (scorer_scale_N, wanted_scale_N)
@@ -232,24 +235,38 @@ def _against_tokens(  # type: ignore[no-untyped-def]
     size,
     share,
     WRITE: tl.constexpr,
+    WHOLE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
+    """A row that can be held as a `WHOLE` is read once, and each exponential taken once."""
     number = tl.program_id(0).to(tl.int64)
     row = logits + number * size
-    normaliser = _normaliser(row, size, 1.0, BLOCK)
+    out = grads + number * size
     token = tl.load(tokens + number)
-    tl.store(log_ps + number, tl.load(row + token) - normaliser)
+    scale = tl.load(scales + number)
+    wanted = tl.load(row + token)
+    lanes = tl.arange(0, BLOCK)
+    if WHOLE:
+        x = tl.load(row + lanes, mask=lanes < size, other=float("-inf"))
+        top = tl.max(x, axis=0)
+        x = tl.exp(x - top)
+        total = tl.sum(x, axis=0)
+        normaliser = top + tl.log(total)
+        if WRITE:
+            p = x * (1.0 / total)
+            p = tl.where(lanes == token, p - share, p) * scale
+            tl.store(out + lanes, p.to(grads.dtype.element_ty), mask=lanes < size)
+    else:
+        normaliser = _normaliser(row, size, 1.0, BLOCK)
+        if WRITE:
+            for start in range(0, size, BLOCK):
+                here = lanes + start < size
+                x = tl.load(row + start + lanes, mask=here, other=float("-inf"))
+                p = tl.exp(x - normaliser)
+                p = tl.where(lanes + start == token, p - share, p) * scale
+                tl.store(out + start + lanes, p.to(grads.dtype.element_ty), mask=here)
+    tl.store(log_ps + number, wanted - normaliser)
     tl.store(normalisers + number, normaliser)
-    if WRITE:
-        scale = tl.load(scales + number)
-        lanes = tl.arange(0, BLOCK)
-        for start in range(0, size, BLOCK):
-            here = lanes + start < size
-            x = tl.load(row + start + lanes, mask=here, other=float("-inf"))
-            p = tl.exp(x - normaliser)
-            p = tl.where(lanes + start == token, p - share, p) * scale
-            out = grads + number * size + start + lanes
-            tl.store(out, p.to(grads.dtype.element_ty), mask=here)
 
 
 @triton.jit  # type: ignore[untyped-decorator]

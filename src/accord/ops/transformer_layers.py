@@ -51,16 +51,13 @@ class LayerOps:
         return feed_forward_triton.linear(x_NE.to(self.dtype), layer.weight, low)
 
     def feed_forward(self, x_ND: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
-        """Two products with biases and a rectifier between them."""
+        """Two products with a rectifier between them; the outer bias is left to `add_norm`."""
         low = self._low.get(id(inner.weight))
         if low is None:
-            return functional.linear(
-                functional.relu(functional.linear(x_ND, inner.weight, inner.bias)),
-                outer.weight,
-                outer.bias,
-            )
+            hidden_NF = functional.relu(functional.linear(x_ND, inner.weight, inner.bias))
+            return functional.linear(hidden_NF, outer.weight)
         first = (inner.weight, inner.bias, low)
-        second = (outer.weight, outer.bias, self._low[id(outer.weight)])
+        second = (outer.weight, self._low[id(outer.weight)])
         return feed_forward_triton.feed_forward(x_ND.to(self.dtype), *first, *second)
 
     def dropped(self, x_ND: Tensor) -> Tensor:
@@ -68,15 +65,19 @@ class LayerOps:
         return functional.dropout(x_ND, self.dropout) if self.dropout else x_ND
 
     def add_norm(
-        self, x_ND: Tensor | None, y_ND: Tensor, norm: nn.LayerNorm
+        self, x_ND: Tensor | None, y_ND: Tensor, norm: nn.LayerNorm, bias_D: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The residual `x + dropout(y)` and its norm; without `x`, there is just the latter."""
+        """The residual `x + dropout(y + bias)` and its norm; without `x`, there is just `y`.
+
+        A bias that is added here needs no reading of all rows for its gradient.
+        """
         if self.fused:
             seed = self._seeds.next() if self._seeds is not None else None
+            weights = (norm.weight, norm.bias, norm.eps)
             return norm_triton.add_norm(
-                x_ND, y_ND, norm.weight, norm.bias, norm.eps, self.dropout, seed, self.dtype
+                x_ND, y_ND, bias_D, *weights, self.dropout, seed, self.dtype
             )
-        sum_ND = self.dropped(y_ND)
+        sum_ND = self.dropped(y_ND if bias_D is None else y_ND + bias_D)
         if x_ND is not None:
             sum_ND = x_ND + sum_ND
         return sum_ND, norm(sum_ND)

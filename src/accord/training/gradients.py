@@ -35,6 +35,15 @@ class FlatGradients:
         """Forget the update before."""
         self.buffers.zero_()
 
+    def add(self, loss: Tensor) -> None:
+        """Add the gradient of a loss: of all parameters at once, since on a GPU one kernel for each
+        takes three times as long."""
+        found = torch.autograd.grad(loss, self.parameters, allow_unused=True)
+        pairs = [(p.grad, grad) for p, grad in zip(self.parameters, found, strict=True)]
+        known = [(total, grad) for total, grad in pairs if total is not None and grad is not None]
+        if known:  # a share without rows depends on none
+            torch._foreach_add_([total for total, _ in known], [grad for _, grad in known])
+
     def set_apart(self, before: Tensor, buffer: int = 1) -> None:
         """Move what came since the flat gradient was `before` to a buffer of its own."""
         self.buffers[buffer] += self.flat - before

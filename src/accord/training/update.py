@@ -109,7 +109,7 @@ class Updater:
         losses = [terms.losses[name] * scales[k] for k, name in enumerate(objective.losses)]
         weighted = sum(losses[1:], start=losses[0])
         if weighted.requires_grad:
-            weighted.backward()  # type: ignore[no-untyped-call]
+            self.gradients.add(weighted)
         if before is not None:
             self.gradients.set_apart(before, self._buffers[objective.name])
         unknown_yet = dict.fromkeys(GRADIENT_SQUARES, torch.zeros_like(weighted))
