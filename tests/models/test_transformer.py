@@ -260,19 +260,12 @@ def make_wide(fused: bool, **settings: object) -> Transformer:
     return model
 
 
-def loss_and_gradients(model: Transformer, width: int = 0, copies: int = 1) -> list[Tensor]:
-    """With copies, every sentence comes so often, each time with other subwords."""
+def loss_and_gradients(model: Transformer, width: int = 0) -> list[Tensor]:
     more = max(0, width - SOURCE.shape[1])
-    other_C11 = 3 * torch.arange(copies)[:, None, None]
-    source, target = (
-        nn.functional.pad(torch.where(ids > 3, 4 + (ids + other_C11) % (V - 4), ids), (0, more))
-        .flatten(0, 1)
-        .to(DEVICE)
-        for ids in (SOURCE, TARGET)
-    )
+    source, target = (nn.functional.pad(ids, (0, more)).to(DEVICE) for ids in (SOURCE, TARGET))
     mix = torch.linspace(-1, 1, V, device=DEVICE)
     model.zero_grad()
-    memory = model.encode(source, LENGTHS.repeat(copies).to(DEVICE))
+    memory = model.encode(source, LENGTHS.to(DEVICE))
     hidden = model.decode(memory, model.shifted_embeddings(target))[target != PAD]
     loss = (model.logits(hidden.float()).softmax(-1) @ mix).sum()
     loss.backward()
@@ -289,18 +282,23 @@ def test_kernels_compute_what_the_plain_way_does(norm: str, width: int) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("width", [0, 60, 120])
-@pytest.mark.parametrize("heads", [4, 1])
-def test_gradients_in_bf16_are_as_good_as_those_of_autocast(heads: int, width: int) -> None:
-    # Of many sentences, since the rounding errors of one batch of three are a matter of luck.
-    exact = loss_and_gradients(make_wide(False, heads=heads), width, copies=19)
-    errors = []
-    for fused in (False, True):
-        with torch.autocast("cuda", torch.bfloat16):
-            found = loss_and_gradients(make_wide(fused, heads=heads), width, copies=19)
-        apart = torch.cat([(a - b).flatten() for a, b in zip(found, exact, strict=True)])
-        errors.append(apart.norm().item())
-    assert errors[1] < 1.5 * errors[0]
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_gradients_in_bf16_are_as_good_as_those_of_autocast(norm: str) -> None:
+    """In a model of a usual depth: in a shallow one, residuals in bf16 are the largest error."""
+    ids, lengths = torch.randint(4, 500, (64, 24)).cuda(), torch.randint(8, 25, (64,)).cuda()
+    ids = ids.masked_fill(torch.arange(24, device="cuda") >= lengths[:, None], PAD)
+    gradients = []
+    for fused, low in ((False, False), (False, True), (True, True)):
+        torch.manual_seed(1)
+        model = Transformer(500, 256, heads=4, feed_forward=1024, dropout=0.0, norm=norm).cuda()  # type: ignore[arg-type]
+        model.fused = fused
+        with torch.autocast("cuda", torch.bfloat16, enabled=low):
+            hidden = model.decode(model.encode(ids, lengths), model.shifted_embeddings(ids))
+            scores = model.logits(hidden[ids != PAD]).float()
+        nn.functional.cross_entropy(scores, ids[ids != PAD], reduction="sum").backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    exact, plain, kernels = gradients
+    assert (kernels - exact).norm() < 1.3 * (plain - exact).norm()
 
 
 @on_gpu
