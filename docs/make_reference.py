@@ -21,6 +21,7 @@ SHORTHANDS = (
     ("dev", "dev: [{pair: en-de, path: dev.tsv}]", "dev: {sets: [{pair: en-de, path: dev.tsv}]}"),
     ("overlap", "overlap: keep", "overlap: {mode: keep}"),
     ("training.optimizer", "optimizer: adam", "optimizer: {kind: adam}"),
+    ("objective.agreement", "agreement: paper", "agreement: {preset: paper}"),
 )
 _WITH_SHORTHAND = {key for key, _, _ in SHORTHANDS} | {"test"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from accord.cli import app
-from accord.config.load import load, recipe
+from accord.config.load import dump, load, recipe
 from accord.errors import AccordError
 
 STAR = """\
@@ -105,6 +105,47 @@ def test_nothing_to_agree_on(tmp_path):
     )
     config(tmp_path, PAIR, "objective.agreement.weight=0")
     config(tmp_path, PAIR, "objective.agreement={auxiliary: all, protect: none}")
+
+
+def agreement(tmp_path, text, *overrides):
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    return load(path, overrides).objective.agreement
+
+
+def test_one_word_gives_the_papers_agreement(tmp_path):
+    paper = agreement(tmp_path, STAR, "objective.agreement=paper")
+    ours = agreement(tmp_path, STAR, "objective.agreement={}")
+    five = {
+        "auxiliary": "all",
+        "relative_length": False,
+        "measure": "cross-entropy",
+        "feedback_gradient": True,
+        "gradient_limit": None,
+    }
+    changed = {key: value for key, value in paper if value != getattr(ours, key)}
+    assert changed == {"preset": "paper", **five}
+    assert agreement(tmp_path, STAR, "objective.agreement=accord") == ours
+
+
+def test_further_keys_of_agreement_go_with_its_preset(tmp_path):
+    text = STAR + "objective: {agreement: paper}\n"
+    found = agreement(tmp_path, text, "objective.agreement.measure=kl")
+    assert (found.preset, found.measure, found.auxiliary) == ("paper", "kl", "all")
+    message = complaint(tmp_path, STAR + "objective: {agreement: papre}\n")
+    assert f"{tmp_path / 'x.yaml'}, line 6, key objective.agreement.preset: 'papre'" in message
+    assert "'accord' or 'paper'" in message
+
+
+@pytest.mark.parametrize("preset", ["accord", "paper"])
+def test_an_experiment_written_out_in_full_is_read_as_it_stands(tmp_path, preset):
+    """As in a run directory: no preset changes what is given."""
+    path = tmp_path / "x.yaml"
+    path.write_text(STAR)
+    changes = [f"objective.agreement={{preset: {preset}, gradient_limit: 2.0, auxiliary: all}}"]
+    first = load(path, changes)
+    path.write_text(dump(first))
+    assert load(path) == first
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def test_settings_are_those_of_the_paper(name):
     assert (agreement.weight, agreement.normalize, agreement.start) == (0.01, "sum", 100_000)
     assert (agreement.decoding, agreement.max_length) == ("continuous", 40)
     assert (agreement.measure, agreement.feedback_gradient) == ("cross-entropy", True)
+    assert (agreement.auxiliary, agreement.relative_length) == ("all", False)
     assert agreement.gradient_limit is None
     assert experiment.model.dropout == 0.2
     # Early stopping must leave agreement its turn.

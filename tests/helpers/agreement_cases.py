@@ -50,6 +50,7 @@ EXACT = AgreementSettings(
     normalize="sum",
     max_length=STEPS,
     relative_length=False,
+    fixed_length=False,
     temperature=1.0,
     dropout=False,
     feedback_gradient=True,
@@ -89,8 +90,8 @@ def star(
     return AgreementInputs.of(batch(pairs), np.array(draws, dtype=np.int16), languages, shape)
 
 
-def chain() -> AgreementInputs:
-    languages = AuxiliaryLanguages(CHAIN, TAGS)
+def chain(protect: str = "supervised") -> AgreementInputs:
+    languages = AuxiliaryLanguages(CHAIN, TAGS, protect=protect)
     return AgreementInputs.of(batch(CHAIN_PAIRS), np.array(CHAIN_DRAWS, np.int16), languages)
 
 
@@ -162,8 +163,14 @@ def judged(teacher: GNMT, pupil: GNMT, inputs: AgreementInputs, cut: bool = Fals
     return -((p * log_q.detach()).sum(dim=2) * real).sum()
 
 
-def outline(model: GNMT, inputs: AgreementInputs) -> Tensor:
-    """All rows at once, each stopped where it is not live: any mixture of pairs."""
+def outline(
+    model: GNMT, inputs: AgreementInputs, fixed: bool = False, strict: bool = False
+) -> Tensor:
+    """All rows at once, each stopped where it is not live: any mixture of pairs.
+
+    `fixed`: every position counts. `strict`: what a row that is not live says about a translation
+    is stopped as a whole (Algorithm 1, line 8, to the letter).
+    """
 
     def freeze(rows: Tensor, live: Tensor) -> Tensor:
         return torch.where(live.view(-1, 1, 1), rows, rows.detach())
@@ -173,7 +180,10 @@ def outline(model: GNMT, inputs: AgreementInputs) -> Tensor:
     p, z, real = spoken(model, memory)
     other = memory.map(lambda tensor: tensor.roll(inputs.pairs, 0))
     log_q = freeze(heard(model, other, freeze(z, live)), partner)
-    rows = -((freeze(p, live) * log_q).sum(dim=2) * real).sum(dim=1)
+    counted = torch.ones_like(real) if fixed else real
+    rows = -((freeze(p, live) * log_q).sum(dim=2) * counted).sum(dim=1)
+    if strict:
+        rows = torch.where(partner, rows, rows.detach())
     return (rows * inputs.weight_B.repeat(2)).sum()
 
 

@@ -130,7 +130,7 @@ class _Document:
 
 
 def _written_out(key: str, text: str) -> dict[str, str]:
-    return {{"overlap": "mode", "optimizer": "kind"}.get(key, "path"): text}
+    return {{"overlap": "mode", "optimizer": "kind", "agreement": "preset"}.get(key, "path"): text}
 
 
 def _child(node: yaml.Node | None, part: str | int) -> tuple[yaml.Node, int] | None:

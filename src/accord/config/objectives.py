@@ -1,8 +1,8 @@
 """What is optimised: the sections below `objective`, each key described beside its field."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from accord.config.section import FilePath, Real, Section, Whole
 
@@ -11,6 +11,9 @@ class AgreementConfig(Section):
     """Agreement-based training: both sides of a pair are to be translated alike into a third
     language."""
 
+    preset: Literal["accord", "paper"] = "accord"
+    """What is not given is the preset's. paper: auxiliary all, relative_length false, measure
+    cross-entropy, feedback_gradient true, gradient_limit null. accord: the defaults below."""
     weight: Annotated[Real, Field(ge=0)] = 0.01
     """gamma: how much agreement counts beside the likelihood; 0 leaves it out."""
     start: Annotated[Whole, Field(ge=0)] = 100_000
@@ -20,8 +23,10 @@ class AgreementConfig(Section):
     auxiliary: Literal["zero-shot", "all", "non-english"] = "zero-shot"
     """The third language: zero-shot: one outside the pair with a zero-shot side. all: any (the
     paper). non-english: any but English (the authors' release)."""
-    protect: Literal["supervised", "none"] = "supervised"
-    """Shield directions with data from agreement gradients; none is the release's behaviour."""
+    protect: Literal["supervised", "supervised-scores", "none"] = "supervised"
+    """Shield directions with data from agreement gradients; none is the release's behaviour.
+    supervised-scores: nor does a translation learn from what they say about it (Algorithm 1, line
+    8, read strictly)."""
     decoding: Literal["continuous", "straight-through", "hard", "sampled"] = "continuous"
     """How the third-language translation is made: mixtures of embeddings (the paper), tokens with
     the mixture's gradient, or tokens without gradient, which only teach the other side."""
@@ -34,6 +39,8 @@ class AgreementConfig(Section):
     """The most tokens of such a translation."""
     relative_length: bool = True
     """Stop also at 1.5 times the longer sentence of the pair and 5 tokens."""
+    fixed_length: bool = False
+    """Count every token up to the length limit, also those after the end of sentence."""
     temperature: Annotated[Real, Field(gt=0)] = 1.0
     """Of the softmax that makes the translation."""
     dropout: bool = True
@@ -55,6 +62,26 @@ class AgreementConfig(Section):
     """The part of each batch that agreement is computed on, where it counts so much more."""
     encoder_weight: Annotated[Real, Field(ge=0)] = 0.0
     """Weight of the agreement of pooled encodings (cosine); 0 leaves it out."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_force(cls, given: Any) -> Any:
+        """What is not given, by preset."""
+        if not isinstance(given, dict):
+            return given
+        # An unknown preset, of whatever type, is refused with its key in a moment.
+        return {**_AGREEMENT_PRESETS.get(str(given.get("preset")), {}), **given}
+
+
+_AGREEMENT_PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {
+        "auxiliary": "all",
+        "relative_length": False,
+        "measure": "cross-entropy",
+        "feedback_gradient": True,
+        "gradient_limit": None,
+    }
+}
 
 
 class CompleteTeacher(Section):
@@ -162,7 +189,13 @@ class ConsistencyConfig(Section):
 class ObjectiveSettings(Section):
     """What is optimised beside the likelihood of the training pairs."""
 
-    agreement: AgreementConfig | None = None
+    agreement: Annotated[
+        AgreementConfig | None,
+        BeforeValidator(
+            lambda value: {"preset": value} if isinstance(value, str) else value,
+            json_schema_input_type=Literal["accord", "paper"] | AgreementConfig | None,
+        ),
+    ] = None
     """Agreement-based training; without it the model is the Basic one."""
     complete: CompleteConfig | None = None
     """Synthetic pairs for directions without data."""

@@ -14,7 +14,7 @@ from accord.graph import Direction, TranslationGraph
 
 
 Law = Literal["zero-shot", "all", "non-english"]
-Protection = Literal["supervised", "none"]
+Protection = Literal["supervised", "supervised-scores", "none"]
 
 _ENGLISH = ("en", "eng")
 
@@ -24,7 +24,8 @@ class Auxiliary:
 
     `zero-shot`: languages outside the pair into which at least one of its sides has no data.
     `all`: every language, the pair's own included (the paper). `non-english`: all but English (the
-    authors' release). `protect` says whether supervised directions are shielded from gradients.
+    authors' release). `protect` says whether supervised directions are shielded from gradients;
+    with `supervised-scores` nobody learns from what they say about a translation, either.
     """
 
     def __init__(

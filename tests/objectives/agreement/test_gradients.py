@@ -1,5 +1,7 @@
+from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -9,14 +11,19 @@ from accord.data.vocabulary import EOS
 from accord.models.base import Memory, Seq2Seq, State
 from accord.models.gnmt import GNMT, RecurrentMemory, RecurrentState
 from accord.objectives.agreement.decoding import Decoding, Translations
-from accord.objectives.agreement.inputs import AgreementInputs
+from accord.objectives.agreement.inputs import AgreementInputs, AuxiliaryLanguages
 from accord.objectives.agreement.loss import agreement
 from agreement_cases import (
+    CHAIN,
+    CHAIN_DRAWS,
+    CHAIN_PAIRS,
     EXACT,
     PAIRS,
     STEPS,
+    TAGS,
     D,
     V,
+    batch,
     chain,
     gradients,
     half_memory,
@@ -53,14 +60,69 @@ def test_any_mixture_of_pairs_equals_the_outline(inputs: AgreementInputs) -> Non
     torch.testing.assert_close(found, gradients(model))
 
 
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("graph", [star, chain])
+def test_every_reading_of_the_paper_equals_the_outline(
+    graph: Callable[..., AgreementInputs], fixed: bool
+) -> None:
+    """Both pairs of one live side and pairs of two, the strict reading and ours, either length."""
+    settings = replace(EXACT, fixed_length=fixed)
+    for inputs, strict in ((graph(), False), (graph(protect="supervised-scores"), True)):
+        model = make()
+        loss = outline(model, inputs, fixed=fixed, strict=strict)
+        loss.backward()
+        terms, found = run(inputs, settings)
+        torch.testing.assert_close(terms.loss, loss, rtol=1e-12, atol=0)
+        torch.testing.assert_close(found, gradients(model), rtol=1e-9, atol=1e-13)
+
+
+def test_read_strictly_only_the_reader_without_data_learns() -> None:
+    """Term A is left; the value is that of both terms."""
+    ours, _ = run(star())
+    terms, found = run(star(protect="supervised-scores"))
+    teacher, pupil = make(), make()
+    taught(teacher, pupil, star()).backward()
+    torch.testing.assert_close(terms.loss, ours.loss)
+    torch.testing.assert_close(dict(terms.counts), dict(ours.counts))
+    torch.testing.assert_close(found, gradients(pupil))
+
+
+@pytest.mark.parametrize("decoding", ["hard", "straight-through"])
+def test_a_pair_without_protected_side_has_nothing_to_read_strictly(decoding: str) -> None:
+    settings = replace(EXACT, decoding=decoding)
+    both_live = AuxiliaryLanguages(CHAIN, TAGS, protect="supervised-scores")
+    plain = AuxiliaryLanguages(CHAIN, TAGS)
+    some = batch(CHAIN_PAIRS[:1]), np.array(CHAIN_DRAWS[:1], np.int16)
+    strict, strict_grads = run(AgreementInputs.of(*some, both_live), settings)
+    ours, grads = run(AgreementInputs.of(*some, plain), settings)
+    assert torch.equal(strict.loss, ours.loss)
+    assert all(torch.equal(strict_grads[name], grad) for name, grad in grads.items())
+
+
+@pytest.mark.parametrize("decoding", ["hard", "sampled"])
+def test_tokens_know_no_stricter_reading(decoding: str) -> None:
+    """They have no term B."""
+    settings = replace(EXACT, decoding=decoding)
+    results = []
+    for protect in ("supervised", "supervised-scores"):
+        model = make()  # it also sets the seed of what is drawn
+        terms = agreement(model, star(protect=protect), settings)
+        terms.loss.backward()
+        results.append((terms.loss, gradients(model)))
+    assert torch.equal(results[0][0], results[1][0])
+    assert all(torch.equal(results[1][1][name], grad) for name, grad in results[0][1].items())
+
+
+@pytest.mark.parametrize("protect", ["supervised", "supervised-scores"])
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("decoding", ["continuous", "straight-through", "hard"])
 @pytest.mark.parametrize("normalize", ["sum", "token"])
 def test_the_half_without_gradients_equals_stopping_row_by_row(
-    decoding: str, normalize: str
+    decoding: str, normalize: str, fixed: bool, protect: str
 ) -> None:
-    settings = replace(EXACT, decoding=decoding, normalize=normalize)
-    fast, fast_grads = run(star(), settings)
-    slow, slow_grads = run(replace(star(), one_sided=False), settings)
+    settings = replace(EXACT, decoding=decoding, normalize=normalize, fixed_length=fixed)
+    fast, fast_grads = run(star(protect=protect), settings)
+    slow, slow_grads = run(replace(star(protect=protect), one_sided=False), settings)
     torch.testing.assert_close(fast.loss, slow.loss)
     torch.testing.assert_close(dict(fast.counts), dict(slow.counts))
     torch.testing.assert_close(fast_grads, slow_grads)
@@ -68,14 +130,19 @@ def test_the_half_without_gradients_equals_stopping_row_by_row(
 
 @pytest.mark.parametrize("measure", ["cross-entropy", "kl"])
 @pytest.mark.parametrize("normalize", ["sum", "token"])
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize(("temperature", "fixed"), [(1.0, False), (0.7, False), (1.0, True)])
 def test_the_gradient_is_that_of_finite_differences(
-    measure: str, normalize: str, temperature: float
+    measure: str, normalize: str, temperature: float, fixed: bool
 ) -> None:
     """Without protection nothing is stopped, and the gradient is the true one."""
     inputs = star(protect="none")
     settings = replace(
-        EXACT, measure=measure, normalize=normalize, temperature=temperature, encodings=True
+        EXACT,
+        measure=measure,
+        normalize=normalize,
+        temperature=temperature,
+        fixed_length=fixed,
+        encodings=True,
     )
     model = make()
 
@@ -216,10 +283,11 @@ def test_the_judged_translation_learns_through_its_distributions_and_its_feedbac
     torch.testing.assert_close(without[name] - parts[0][name], parts[2][name])
 
 
-def test_hard_translations_train_the_other_side_only() -> None:
+@pytest.mark.parametrize("fixed", [False, True])
+def test_hard_translations_train_the_other_side_only(fixed: bool) -> None:
     """Nothing but ordinary training of the zero-shot side on the teacher's greedy tokens."""
     inputs = star()
-    terms, found = run(inputs, replace(EXACT, decoding="hard"))
+    terms, found = run(inputs, replace(EXACT, decoding="hard", fixed_length=fixed))
     teacher, pupil = make(), make()
     with torch.no_grad():
         memory = half_memory(teacher, inputs, second=False)
@@ -232,7 +300,7 @@ def test_hard_translations_train_the_other_side_only() -> None:
     ends = (tokens == EOS).long()
     real = ends.cumsum(dim=1) - ends == 0
     assert real.sum() < real.numel()
-    loss = -(log_q * real).sum()
+    loss = -(log_q * (real | fixed)).sum()
     loss.backward()
     torch.testing.assert_close(terms.loss, loss)
     torch.testing.assert_close(found, gradients(pupil))

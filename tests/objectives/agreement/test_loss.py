@@ -13,8 +13,9 @@ from accord.graph import Direction, TranslationGraph
 from accord.models.base import Memory
 from accord.models.gnmt import GNMT
 from accord.objectives.agreement.decoding import Translations
+from accord.objectives.agreement.dials import dials
 from accord.objectives.agreement.inputs import AgreementInputs, AuxiliaryLanguages
-from accord.objectives.agreement.loss import agreement, dials, weight_at
+from accord.objectives.agreement.loss import agreement, weight_at
 from agreement_cases import (
     DE,
     EN,
@@ -224,6 +225,31 @@ def test_the_language_of_translations_is_told_from_their_tokens() -> None:
         assert found["agreement_right_language"] == share
 
 
+@pytest.mark.parametrize("decoding", ["continuous", "hard"])
+def test_dials_and_filters_know_translations_up_to_their_end(decoding: str) -> None:
+    """Whatever follows in a fixed length: repeated ends would look like a loop."""
+    settings = replace(EXACT, decoding=decoding, distinct_bigrams=0.3, least_length=0.1)
+    (plain, _), (fixed, _) = (
+        run(star(), settings),
+        run(star(), replace(settings, fixed_length=True)),
+    )
+    assert fixed.counts["ended"] > 0
+    assert fixed.loss > plain.loss
+    torch.testing.assert_close(dict(fixed.counts), dict(plain.counts))
+
+
+def test_a_fixed_length_may_follow_the_pair() -> None:
+    settings = replace(EXACT, relative_length=True, fixed_length=True, max_length=40)
+    limits = settings.limits(torch.tensor([max(len(s), len(t)) for *_, s, t in PAIRS]))
+    assert len(set(limits.tolist())) > 1
+    total, _ = run(star(), settings)
+    alone = [
+        run(star([pair]), replace(settings, relative_length=False, max_length=int(limit)))
+        for pair, limit in zip(PAIRS, limits, strict=True)
+    ]
+    torch.testing.assert_close(total.loss, sum(terms.loss for terms, _ in alone))
+
+
 def test_limits_follow_the_longer_side_of_a_pair() -> None:
     settings = replace(EXACT, relative_length=True, max_length=40)
     assert settings.limits(torch.tensor([0, 3, 10, 23, 24, 100])).tolist() == [
@@ -301,12 +327,13 @@ def test_it_runs_in_mixed_precision() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("protect", ["supervised", "none"])
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("protect", ["supervised", "supervised-scores", "none"])
 @pytest.mark.parametrize("decoding", ["continuous", "straight-through", "hard", "sampled"])
-def test_it_can_be_captured_as_a_cuda_graph(protect: str, decoding: str) -> None:
+def test_it_can_be_captured_as_a_cuda_graph(protect: str, decoding: str, fixed: bool) -> None:
     model = make().float().cuda()
     inputs = star(protect=protect).to(torch.device("cuda"))
-    settings = replace(EXACT, decoding=decoding, encodings=True)
+    settings = replace(EXACT, decoding=decoding, fixed_length=fixed, encodings=True)
 
     def step() -> Tensor:
         model.zero_grad()

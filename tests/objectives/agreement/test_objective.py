@@ -13,7 +13,8 @@ from accord.config.objectives import AgreementConfig
 from accord.data.batches import BatchStream
 from accord.data.store import Store
 from accord.errors import AccordError
-from accord.objectives.agreement.loss import AgreementSettings, degenerate
+from accord.objectives.agreement.dials import degenerate
+from accord.objectives.agreement.loss import AgreementSettings
 from accord.objectives.agreement.objective import AgreementObjective
 from accord.ops.distributed import World
 from accord.training.trainer import train
@@ -52,10 +53,14 @@ def test_before_its_start_agreement_changes_nothing(toy, tmp_path):
     )
 
 
+READINGS = [{}, {"protect": "supervised-scores"}, {"fixed_length": True}]
+
+
+@pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize("decoding", ["hard", "continuous", "straight-through", "sampled"])
-def test_every_decoding_trains_and_is_logged(toy, tmp_path, decoding):
+def test_every_decoding_trains_and_is_logged(toy, tmp_path, decoding, reading):
     """R12: the Agree run logs a non-zero agreement loss after its start."""
-    chosen = agreement(decoding, start=5, max_length=6)
+    chosen = agreement(decoding, start=5, max_length=6, **reading)
     run = tmp_path / decoding
     train(experiment(toy, run, training__steps=10, objective__agreement=chosen))
     before, after = metrics(run)
@@ -88,6 +93,7 @@ def test_the_experiment_file_alone_says_how_agreement_is_measured(toy):
         "normalize": "token",
         "max_length": 7,
         "relative_length": False,
+        "fixed_length": True,
         "temperature": 0.5,
         "dropout": False,
         "feedback_gradient": True,
@@ -165,8 +171,9 @@ def test_degeneration_is_said_once_when_it_begins(toy, tmp_path):
     assert degenerate({"loss": 1.0}) is None
 
 
-def test_resuming_with_agreement_is_exact(toy, tmp_path):
-    chosen = agreement("continuous", start=2, max_length=5)
+@pytest.mark.parametrize("reading", READINGS)
+def test_resuming_with_agreement_is_exact(toy, tmp_path, reading):
+    chosen = agreement("continuous", start=2, max_length=5, **reading)
     train(experiment(toy, tmp_path / "one", training__steps=8, objective__agreement=chosen))
     for steps in (5, 8):
         train(
@@ -174,6 +181,17 @@ def test_resuming_with_agreement_is_exact(toy, tmp_path):
             accept_changes=True,
         )
     assert same(weights(tmp_path / "one", 8), weights(tmp_path / "two", 8))
+
+
+def test_the_strict_reading_has_the_same_value_and_a_gradient_of_its_own(toy, tmp_path):
+    lines = {}
+    for protect in ("supervised", "supervised-scores"):
+        chosen = agreement("continuous", preset="paper", protect=protect, max_length=6)
+        train(experiment(toy, tmp_path / protect, training__steps=1, objective__agreement=chosen))
+        lines[protect] = metrics(tmp_path / protect)[0]
+    ours, strict = lines.values()
+    assert strict["agreement_loss"] == pytest.approx(ours["agreement_loss"])
+    assert 0 < strict["agreement_gradient_ratio"] != ours["agreement_gradient_ratio"]
 
 
 def test_accumulation_does_not_change_agreement(toy, tmp_path):

@@ -26,7 +26,8 @@ class Translations:
     """What B sentences were turned into, in T steps.
 
     `hidden_BTD` gave the distributions, `vectors_BTD` were fed back, `tokens_BT` are the likeliest
-    (or sampled) tokens. `real_BT` is true up to each row's first end of sentence, or its limit.
+    (or sampled) tokens. `real_BT` is true up to each row's first end of sentence, or its limit;
+    T goes further where a row has no end, or where all steps were asked for.
     """
 
     hidden_BTD: Tensor
@@ -63,12 +64,13 @@ def generate(
     temperature: float = 1.0,
     dropout: bool = True,
     feedback_gradient: bool = True,
+    all_steps: bool = False,
 ) -> Translations:
     """Translate greedily; row b counts up to `limits_B[b]` tokens, none of which exceeds `steps`.
 
     Without `feedback_gradient` every step takes what the steps before fed back for a constant.
     Shapes do not depend on what is generated and nothing is read back from a GPU. On a CPU, where
-    looking costs nothing, the loop ends when all rows have.
+    looking costs nothing, the loop ends when all rows have, unless `all_steps` are wanted.
     """
     soft = decoding in ("continuous", "straight-through")
     with torch.set_grad_enabled(soft and torch.is_grad_enabled()):
@@ -77,7 +79,7 @@ def generate(
             choose = Mixture(model, temperature, straight=decoding == "straight-through")
         else:
             choose = _Tokens(model, temperature, sampled=decoding == "sampled")
-        return _loop(model, memory, limits_B, steps, choose, dropout, feedback_gradient)
+        return _loop(model, memory, limits_B, steps, choose, dropout, feedback_gradient, all_steps)
 
 
 def _loop(
@@ -88,6 +90,7 @@ def _loop(
     choose: Choice,
     dropout: bool,
     feedback_gradient: bool,
+    all_steps: bool,
 ) -> Translations:
     state = model.initial_state(memory, steps=steps)
     input_BD = model.output_weight.new_zeros(memory.rows, model.output_weight.shape[1])
@@ -100,7 +103,7 @@ def _loop(
         if not feedback_gradient:
             input_BD = input_BD.detach()
         going_B = going_B & (token_B != EOS) & (step + 1 < limits_B)
-        if not going_B.is_cuda and not bool(going_B.any()):
+        if not (going_B.is_cuda or all_steps or bool(going_B.any())):
             break
     return Translations(*(torch.stack(column, dim=1) for column in zip(*found, strict=True)))
 

@@ -98,6 +98,7 @@ class AgreementInputs:
 
     Gradients flow through the rows marked in `live_R`. If just one side of a pair is live, it
     stands in the second half; `one_sided` promises that this holds for every pair that counts.
+    Where `judged_learn` is false, a row that is not live also teaches nothing as a reader.
     Pairs of weight 0 have nothing to agree on, or only fill up the shape; they read just EOS.
     `auxiliary_B` numbers the languages that are translated into, as in the translation graph.
     """
@@ -108,6 +109,7 @@ class AgreementInputs:
     weight_B: Tensor
     auxiliary_B: Tensor
     one_sided: bool
+    judged_learn: bool
 
     @staticmethod
     def of(
@@ -142,6 +144,7 @@ class AgreementInputs:
             _filled(counts_B.astype(np.float32), rows, 0),
             _filled(np.maximum(auxiliary_B, 0).astype(np.int64), rows, 0),
             languages.one_sided,
+            languages.protect != "supervised-scores",
         )
 
     @property

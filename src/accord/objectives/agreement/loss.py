@@ -10,12 +10,14 @@ pair (always so with English-centric data), live rows make up exactly half of th
 half generates and scores without a backward pass. Otherwise all rows run with gradients and those
 of protected rows are stopped one by one. Which of the two it is follows from the translation graph,
 so shapes stay fixed, as CUDA graphs want.
+
+Algorithm 1, line 8 of the paper stops supervised log-probabilities. Our reading: what the reader
+says is a constant, but what is read may learn from it. `AgreementInputs.judged_learn` is the other.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -38,15 +40,6 @@ _READ = (
     "translations",
 )
 COUNTS = (*_READ, "pairs")
-
-# Healthy auxiliary translations nearly all end, are in the language asked for, do not repeat
-# themselves, and are about as long as the sentences they are of; what they teach weighs no more
-# than what gold sentences do.
-_LEAST_ENDED = 0.5
-_MOST_RATIO = 1.6
-_LEAST_RIGHT = 0.5
-_MOST_DEGENERATE = 0.2
-_MOST_GRADIENT = 10.0
 
 
 @dataclass(frozen=True)
@@ -71,6 +64,8 @@ class AgreementSettings:
     """Of the softmax of translations; scoring is always at 1."""
     dropout: bool
     """Dropout while translating; there is none while scoring."""
+    fixed_length: bool
+    """Count every position up to the limit, also those after the end of sentence."""
     feedback_gradient: bool
     """Let gradients flow through the mixtures that were fed back, step before step."""
     distinct_bigrams: float
@@ -164,46 +159,6 @@ def _pooled(memory: Memory) -> Tensor:
     return exact_BSD.masked_fill(~memory.mask_BS.unsqueeze(2), float("-inf")).amax(dim=1)
 
 
-def dials(of: Mapping[str, float], sentences: float) -> dict[str, float | None]:
-    """Readable numbers from sums over some updates and processes, and over their sentences."""
-    tokens, pairs = max(of["tokens"], 1.0), max(of["pairs"], 1.0)
-    return {
-        "agreement_loss": of["loss"] / pairs,
-        "agreement_encoder_loss": of["encoder_loss"] / pairs,
-        "agreement_per_token": of["cross_entropy"] / tokens,
-        "agreement_entropy": of["entropy"] / tokens,
-        "agreement_length_ratio": of["tokens"] / max(of["reference_tokens"], 1.0),
-        "agreement_ended": of["ended"] / max(of["translations"], 1.0),
-        "agreement_right_language": of["right_language"] / max(of["translations"], 1.0),
-        "agreement_degenerate": of["degenerate"] / max(of["translations"], 1.0),
-        "agreement_gradient_ratio": math.sqrt(
-            of["gradient_square"] / (of["rest_gradient_square"] or 1.0)
-        ),
-        "agreement_pairs": of["pairs"] / sentences,
-    }
-
-
-def degenerate(values: Mapping[str, Any]) -> str | None:
-    """What is wrong with the translations that these dials describe, if anything is."""
-    if "agreement_ended" not in values:
-        return None
-    ended, ratio = values["agreement_ended"], values.get("agreement_length_ratio", 1.0)
-    right = values.get("agreement_right_language", 1.0)
-    odd = values.get("agreement_degenerate", 0.0)
-    gradient = values.get("agreement_gradient_ratio", 0.0)
-    if ended < _LEAST_ENDED:
-        return f"only {ended:.0%} of the auxiliary translations come to an end"
-    if not 1 / _MOST_RATIO < ratio < _MOST_RATIO:
-        return f"auxiliary translations have {ratio:.2f} times the length of the sentences"
-    if right < _LEAST_RIGHT:
-        return f"only {right:.0%} of the auxiliary translations are in the right language"
-    if odd > _MOST_DEGENERATE:
-        return f"{odd:.0%} of the auxiliary translations repeat themselves, are short or endless"
-    if gradient > _MOST_GRADIENT:
-        return f"agreement's gradient is {gradient:.0f} times as long as the likelihood's"
-    return None
-
-
 def weight_at(step: int, *, weight: float, start: int, ramp: int = 0) -> float:
     """The weight of agreement in an update, counted from 1: none up to `start`, all after `ramp`
     steps more. Where it is 0, agreement must not be computed at all."""
@@ -234,7 +189,8 @@ def _one_sided(
     learnt_BTD = pairs.read(pupil, taught)
     readings = [pairs.score(taught, learnt_BTD)]
     if settings.soft:
-        said = pairs.translate(pupil)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and inputs.judged_learn):
+            said = pairs.translate(pupil)
         with torch.no_grad():
             judged_BTD = pairs.read(teacher, said)
         readings.append(pairs.score(said, judged_BTD))
@@ -253,7 +209,10 @@ def _two_sided(
     pairs = _Pairs(model, inputs, settings, times=2)
     said = pairs.translate(first.join(second))
     judged_RTD = pairs.read(second.join(first), said, inputs.live_R)
-    return [pairs.score(said, judged_RTD, inputs.live_R, inputs.live_R.roll(half, 0))]
+    live_R, live_judge_R = inputs.live_R, inputs.live_R.roll(half, 0)
+    if not inputs.judged_learn:
+        live_R = live_R & live_judge_R
+    return [pairs.score(said, judged_RTD, live_R, live_judge_R)]
 
 
 class _Pairs:
@@ -288,6 +247,7 @@ class _Pairs:
             temperature=self.settings.temperature,
             dropout=self.settings.dropout,
             feedback_gradient=self.settings.feedback_gradient,
+            all_steps=self.settings.fixed_length,
         )
 
     def read(self, memory: Memory, said: Translations, live_B: Tensor | None = None) -> Tensor:
@@ -317,11 +277,12 @@ class _Pairs:
             weight_B = weight_B * live_judge_B  # tokens teach nobody else
         real_BT = said.real_BT.to(weight_B.dtype) * weight_B.unsqueeze(1)
         degenerate_B = self._degenerate(said)
-        weights_BT = real_BT
+        counted_BT = self._counted(said)
+        weights_BT = counted_BT.to(weight_B.dtype) * weight_B.unsqueeze(1)
         if not self.settings.soft:
-            weights_BT = real_BT * ~degenerate_B.unsqueeze(1)
+            weights_BT = weights_BT * ~degenerate_B.unsqueeze(1)
         if self.settings.normalize == "token":
-            weights_BT = weights_BT / said.lengths().clamp(min=1).unsqueeze(1)
+            weights_BT = weights_BT / counted_BT.sum(dim=1).clamp(min=1).unsqueeze(1)
         wanted = said.hidden_BTD if self.settings.soft else said.tokens_BT
         loss, found_N = dense_cross_entropy(
             wanted.flatten(0, 1),
@@ -335,6 +296,13 @@ class _Pairs:
             chunk=self.settings.chunk,
         )
         return _Reading(loss, self._counts(said, found_N, weight_B, real_BT, degenerate_B))
+
+    def _counted(self, said: Translations) -> Tensor:
+        """The positions that the loss is made of; dials and filters know real ones only."""
+        if not self.settings.fixed_length:
+            return said.real_BT
+        steps_T = torch.arange(said.real_BT.shape[1], device=said.real_BT.device)
+        return steps_T < self.limits_B.unsqueeze(1)
 
     def _counts(
         self,

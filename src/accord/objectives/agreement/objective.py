@@ -14,13 +14,12 @@ from accord.data.batches import Batch, Int16s, Position
 from accord.data.store import Store
 from accord.graph import TranslationGraph
 from accord.models.base import Seq2Seq
+from accord.objectives.agreement.dials import degenerate, dials
 from accord.objectives.agreement.inputs import NONE, AgreementInputs, AuxiliaryLanguages
 from accord.objectives.agreement.loss import (
     COUNTS,
     AgreementSettings,
     agreement,
-    degenerate,
-    dials,
     weight_at,
 )
 from accord.objectives.base import Context, Cut, Objective, Shape, Tally, Terms, Work, is_due
@@ -53,6 +52,7 @@ class AgreementObjective(Objective[AgreementInputs]):
             normalize=config.normalize,
             max_length=config.max_length,
             relative_length=config.relative_length,
+            fixed_length=config.fixed_length,
             temperature=config.temperature,
             dropout=config.dropout,
             feedback_gradient=config.feedback_gradient,
