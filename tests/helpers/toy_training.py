@@ -9,8 +9,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from safetensors.torch import load_file
 from accord import cli
 from accord.config.load import load
 from accord.config.schema import Experiment
+from accord.objectives.distillation import objective
+from accord.objectives.distillation.rounds import RoundMaker
 from accord.training.update import Updater
 
 LANGUAGES = ("en", "de", "fr")
@@ -167,6 +170,8 @@ class Fault:
     events: str = "update"
     """update, disk, or update+disk"""
     pause: float = 0.0
+    late: int = 0
+    """The step at which the first round of synthetic pairs is there, and not before."""
     largest_file: int | None = None
 
     @staticmethod
@@ -174,8 +179,6 @@ class Fault:
         return Fault(**json.loads(text))
 
     def arm(self) -> None:
-        from accord.training.update import Updater
-
         left = self.at
 
         def before(original):
@@ -188,6 +191,8 @@ class Fault:
 
             return call
 
+        if self.late:
+            late_round(self.late)
         if self.pause:
             plain = Updater.update
             Updater.update = lambda *args: (time.sleep(self.pause), plain(*args))[1]
@@ -263,8 +268,37 @@ def stop_at(monkeypatch, step, number=signal.SIGTERM):
     monkeypatch.setattr(Updater, "update", update)
 
 
+def late_round(step, put=setattr):
+    """As on a GPU, training goes on without synthetic pairs; they are there at this step.
+
+    In several processes it is the second that makes its share so late.
+    """
+    here = threading.Event()
+    make, work = RoundMaker.make, objective.DistillationObjective.work
+
+    def make_late(self, picks, facts):
+        if facts["round"] == 0 and os.environ.get("RANK", "1") == "1":
+            while not here.wait(0.01):
+                self.teacher._check()  # somebody may have said stop
+        return make(self, picks, facts)
+
+    def work_at(self, now, *args):
+        if now >= step:
+            here.set()
+            while any(thread.name == "pool" for thread in threading.enumerate()):
+                time.sleep(0.001)
+        return work(self, now, *args)
+
+    put(objective, "goes_on_without", lambda device: True)
+    put(RoundMaker, "make", make_late)
+    put(objective.DistillationObjective, "work", work_at)
+
+
 if __name__ == "__main__":
     wanted = Fault.of(sys.argv.pop(1))
+    if wanted.late:
+        late_round(wanted.late)
+        wanted = replace(wanted, late=0)
     first_time = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
     if first_time and (os.environ["RANK"] == "1" or not wanted.at):
         wanted.arm()

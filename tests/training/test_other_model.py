@@ -13,7 +13,17 @@ from accord.models.build import MODELS, build_model
 from accord.models.transformer import Transformer
 from accord.training.trainer import train
 from cached_model import CachedModel
-from toy_training import HARD, checkpoint, experiment, metrics, prepared, stop_at, story, weights
+from toy_training import (
+    HARD,
+    checkpoint,
+    experiment,
+    late_round,
+    metrics,
+    prepared,
+    stop_at,
+    story,
+    weights,
+)
 
 BASE, STEPS = 40, 50
 COMPLETE = {
@@ -148,8 +158,9 @@ def test_it_is_loaded_and_translates(straight):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_it_trains_and_teaches_on_a_gpu(toy, tmp_path):
+def test_it_trains_and_teaches_on_a_gpu(toy, tmp_path, monkeypatch):
     start = 4 * BASE  # a teacher has to say something, and sums on a GPU differ from run to run
+    late_round(start + 2, monkeypatch.setattr)  # so few updates might be done before it is there
     train(
         experiment(
             toy,

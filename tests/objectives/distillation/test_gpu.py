@@ -1,10 +1,13 @@
 """Translating beside training on one GPU: two threads, two streams, graphs recorded in both."""
 
+import signal
+
 import pytest
 import torch
 
+from accord.objectives.distillation import objective
 from accord.training.trainer import train
-from toy_training import experiment, metrics, prepared, weights
+from toy_training import experiment, late_round, metrics, prepared, weights
 
 pytestmark = [
     pytest.mark.gpu,
@@ -37,7 +40,8 @@ def base(toy, tmp_path_factory):
     ids=["frozen", "ema", "rounds", "vote", "tokens"],
 )
 @pytest.mark.parametrize("optimizer", ["adam", "adafactor"])
-def test_both_threads_record_and_replay(toy, base, tmp_path, teacher, optimizer):
+def test_both_threads_record_and_replay(toy, base, tmp_path, monkeypatch, teacher, optimizer):
+    late_round(63, monkeypatch.setattr)  # so few updates might be done before it is there
     rounds = {"start": 60, "every": 2, "pairs": 9, "uses": 1}
     complete = {**rounds, "filters": OPEN, "teacher": teacher}
     keys = {"training__init_from": str(base), "training__optimizer": optimizer}
@@ -52,3 +56,24 @@ def test_both_threads_record_and_replay(toy, base, tmp_path, teacher, optimizer)
     assert lines[-1]["skipped"] == 0
     assert [line["round"] for line in pool] == list(range(len(pool)))
     assert len(pool) > 5
+
+
+def test_updates_go_on_while_the_first_round_is_made(toy, base, tmp_path, monkeypatch):
+    """Both threads record from the first update on; training ends when the round has joined."""
+    plain = objective.pool_line
+
+    def pool_line(*args):
+        signal.raise_signal(signal.SIGTERM)
+        return plain(*args)
+
+    monkeypatch.setattr(objective, "pool_line", pool_line)
+    complete = {"start": 60, "every": 1, "pairs": 30, "uses": 1, "filters": OPEN}
+    keys = {"training__init_from": str(base), "training__log_every": 1}
+    keys |= {"training__steps": 100_000, "objective__complete": complete}
+    step = train(experiment(toy, tmp_path, **keys)).step
+    [joined] = metrics(tmp_path, "pool")
+    assert joined["step"] == step > 61
+    line = metrics(tmp_path, "train")[-1]
+    assert line["complete_late"] == step - 61
+    assert line["complete_tokens"] > 0
+    assert line["skipped"] == 0

@@ -86,6 +86,15 @@ class _Made:
 Batches = Prefetcher[tuple[Position, _Made]]
 
 
+def goes_on_without(device: torch.device) -> bool:
+    """Whether training goes on with gold pairs alone until the first round is there.
+
+    On a CPU it waits: when a round is done hangs on what else the machine does, and a run on a CPU
+    is to be the same every time. On a GPU it is not in any case.
+    """
+    return device.type != "cpu"
+
+
 class DistillationObjective(Objective[PairInputs]):
     """Gives updates their synthetic batches, and keeps going the pool that these come from.
 
@@ -113,6 +122,7 @@ class DistillationObjective(Objective[PairInputs]):
         self._picker = Picker(store.corpora, self._triads, pairs=config.pairs, seed=self._seed)
         self._worker: Worker[Round] = Worker(self.world.device)
         self._teaching = Teaching(config, context, stopped=self._worker.stopped)
+        self._goes_on = goes_on_without(self.world.device)
         self._checkpoint: Path | None = None
         self._pool: Pool | None = None
         self._batches: Batches | None = None
@@ -133,6 +143,7 @@ class DistillationObjective(Objective[PairInputs]):
     def work(self, step: int, batch: Batch, inputs: list[PairInputs]) -> Work[PairInputs]:
         """The synthetic batch of an update that has one; waits where its round is not ready.
 
+        For the first round it need not wait: see `goes_on_without`.
         Where waiting is given up, `Cancelled` is raised.
         """
         began = time.perf_counter()
@@ -140,7 +151,10 @@ class DistillationObjective(Objective[PairInputs]):
             self._pool = self._open(step)
         made = None
         if is_due(step, start=self.config.start, every=self.config.every):
-            made = self._draw(self._pool, step)
+            if self._goes_on and self._batches is None and not self._pool.ready():
+                self.pool_state.late += 1
+            else:
+                made = self._draw(self._pool, step)
         waited = time.perf_counter() - began
         if made is None:
             return Work(waited=waited)
@@ -156,14 +170,16 @@ class DistillationObjective(Objective[PairInputs]):
 
     def metrics(self, tally: Tally, sentences: float) -> dict[str, float | None]:
         """Synthetic pairs, apart from all that is said about gold ones."""
-        if not tally.tokens:
-            return {}
-        return {
-            "complete_loss": tally.mean("loss"),
-            "complete_nll": tally.mean("nll"),
-            "complete_tokens": tally.tokens,
-            "complete_wait": tally.waited,
-        }
+        found: dict[str, float | None] = {}
+        if tally.tokens:
+            found = {
+                "complete_loss": tally.mean("loss"),
+                "complete_nll": tally.mean("nll"),
+                "complete_tokens": tally.tokens,
+                "complete_wait": tally.waited,
+            }
+        late = self.pool_state.late
+        return {**found, "complete_late": late} if late else found
 
     def begin(self, session: Session) -> None:
         """Go on where the state says, or begin anew where rounds would be other ones."""
@@ -216,6 +232,11 @@ class DistillationObjective(Objective[PairInputs]):
 
     def close(self) -> None:
         """Give up what is being made."""
+        if self._pool is not None and self._batches is None and self.pool_state.late:
+            self._progress.note(
+                f"the first round of synthetic pairs is not there yet: {self.pool_state.late:,} "
+                "updates that would have had some were made with gold pairs alone"
+            )
         self._worker.close()
         if self._batches is not None:
             self._batches.close()

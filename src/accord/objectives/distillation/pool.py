@@ -59,6 +59,10 @@ class Pool:
             return
         self.worker.start(lambda: self._make(number, key))
 
+    def ready(self) -> bool:
+        """Whether what was asked for is there, or has failed; all processes must ask, and agree."""
+        return self._found is not None or not self.world.any(not self.worker.wait(0))
+
     def take(self, number: int) -> Round:
         """The round that was asked for; waits until it is there."""
         if self._found is not None:
@@ -151,3 +155,5 @@ class PoolState:
     first_length_ratio: float | None = None
     guard: dict[str, Any] | None = None
     """What the guard said when the next round was asked for."""
+    late: int = 0
+    """Updates that would have had synthetic pairs, but for which the first round came too late."""
