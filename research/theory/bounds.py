@@ -9,7 +9,8 @@ do give is r >= exp(-eps / p) / xi, where p is the probability of the rarest tru
 
     CE(i -> k) <= kappa(eps) = xi eps exp(eps / p),
 
-which goes to 0 with eps and needs no other assumption than finitely many sentences.
+which goes to 0 with eps and needs no other assumption than finitely many sentences. At xi = 1 it is
+sharp, so p cannot be left out: no bound in eps, xi and delta alone exists.
 """
 
 import math

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from accord.cli import app
+from accord.config.load import dump, load, recipe
 from accord.inference.ensemble import Ensemble
 from accord.inference.results import SearchSettings
 from accord.studies.outcome import outcome_of
@@ -59,6 +60,28 @@ def test_both_pivots_are_met(two):
         > (basic["zero-shot − own pivot"]["difference"])
     )
     assert data["against"] == "basic"
+
+
+def test_every_direction_is_in_the_figures(two):
+    data = figures(two, two / "ours", two / "basic", "--against", two / "basic")
+    ours = data["runs"][0]
+    rows = json.loads((two / "ours/evaluation/test-beam4/evaluation.json").read_text("utf-8"))
+    for row in (*rows["directions"], *rows["via_pivot"], *rows["by_ensemble"]):
+        way = ".via-en" if row["via"] else ".ensemble-direct-via-en" if row["ensemble"] else ""
+        found = ours["directions"][f"{row['source']}-{row['target']}{way}"]
+        assert found["bleu"] == pytest.approx(row["bleu"]["score"], abs=1e-4)
+        assert found["half_width"] == pytest.approx(row["bleu"]["confidence_var"], abs=1e-4)
+        assert found["exact_match"] == pytest.approx(row["exact_match"], abs=1e-4)
+    assert ours["exact_match"]["via pivot"] == pytest.approx(
+        rows["averages"]["zero_shot_via_pivot"]["exact_match"], abs=1e-4
+    )
+    tests = differences(data, "ours")
+    assert set(tests["supervised − basic"]["directions"]) == {"en-de", "en-fr", "de-en", "fr-en"}
+    for item in tests.values():
+        each = item["directions"].values()
+        mean = sum(one["difference"] for one in each) / len(each)
+        assert mean == pytest.approx(item["difference"], abs=1e-3)
+        assert all(one["low"] <= one["high"] and 0 < one["p"] <= 1 for one in each)
 
 
 def test_figures_stand_in_one_table(two):
@@ -182,8 +205,18 @@ def test_one_evaluation_is_compared(tmp_path):
     assert "no evaluation 'x'" in str(compare(*some, "--name", "x", code=1).exception)
 
 
+def with_the_papers_text(run):
+    """As if it had been trained on Europarl v7, whose files may lie anywhere."""
+    paper = load(recipe("europarl"), ["dev=other/dev2006.{lang}"])
+    ours = load(run / "experiment.yaml")
+    changes = {"corpora": paper.corpora, "dev": paper.dev, "test": paper.test}
+    (run / "experiment.yaml").write_text(dump(ours.model_copy(update=changes)), "utf-8")
+
+
 def test_the_paper_stands_beside(tmp_path):
     some = runs(tmp_path, (200_000,), languages=EUROPARL)
+    for run in some:
+        with_the_papers_text(run)
     data = figures(tmp_path, *some, "--paper", "europarl", "--markdown", tmp_path / "page.md")
     page = (tmp_path / "page.md").read_text("utf-8")
     score = outcome(tmp_path, 200_000).row("agree", "de-fr").bleu
@@ -192,7 +225,29 @@ def test_the_paper_stands_beside(tmp_path):
     assert page.count("**holds**") + page.count("**does not hold**") == 3
     assert len(data["paper"]["verdicts"]) == 3
     assert data["paper"]["averages"]["zero-shot"]["agree"] == 24.60
+    assert data["paper"]["same data"] is True
+    assert "26.28" in compare(*some, "--paper", "europarl").output
     assert compare(*some, "--paper", "europarle", code=2)
+
+
+@pytest.mark.parametrize("limit", [None, 30])
+def test_on_another_text_only_differences_stand_beside_the_paper(tmp_path, limit):
+    some = runs(tmp_path, (200_000,), languages=EUROPARL, limit=limit)
+    if limit:  # the paper's text, but not all of its test set
+        for run in some:
+            with_the_papers_text(run)
+    data = figures(tmp_path, *some, "--paper", "europarl", "--markdown", tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text("utf-8").partition("beside the paper")[2]
+    score = outcome(tmp_path, 200_000).row("agree", "de-fr").bleu
+    assert cells(page, "de-fr")[3] == f"{score.score:.2f} ±{score.confidence_var:.2f}"
+    assert "Not the paper's text" in page
+    said = compare(*some, "--paper", "europarl").output
+    for text in (page, said):
+        assert "24.60" not in text
+        assert "26.28" not in text
+        assert "+2.35" in text  # Agree − Basic, as printed
+        assert "−1.68" in text  # Agree − Pivot
+    assert data["paper"]["same data"] is False
 
 
 def test_every_run_with_agreement_gets_its_table(tmp_path):
@@ -203,7 +258,7 @@ def test_every_run_with_agreement_gets_its_table(tmp_path):
     scores = []
     for text, name in ((plain, "agree"), (hard, "agree-hard")):
         score = outcome(tmp_path, 200_000, agree=name).row("agree", "de-fr").bleu
-        assert cells(text, "de-fr")[8] == f"{score.score:.2f} ±{score.confidence_var:.2f}"
+        assert cells(text, "de-fr")[3] == f"{score.score:.2f} ±{score.confidence_var:.2f}"
         scores.append(score.score)
     assert scores[0] < scores[1]
 

@@ -95,9 +95,84 @@ def test_the_printed_constant_fails_for_a_perfect_model_of_many_synonyms() -> No
     zero_shot = cross_entropy(world, tables, 0, 2).item()
     assert zero_shot == pytest.approx(math.log(count))
     printed = printed_kappa(eps, xi(world, *WAY), delta(world, *WAY))
-    assert 0 < printed < zero_shot
+    assert count == 15
+    assert zero_shot == pytest.approx(2.708, abs=5e-4)
+    assert printed == pytest.approx(1.071, abs=5e-4)
     # With eps as the sum of all six terms of both pairs it takes more synonyms, no more.
     assert printed_kappa(6 * math.log(2000), 1 / 2000, 1 / 2000) < math.log(2000)
+
+
+@given(models)
+@settings(max_examples=60, deadline=None)
+def test_the_printed_constant_is_never_below_one_nat(case: tuple[World, Tables]) -> None:
+    """For eps >= CE(j -> k) >= H(k | i, j) >= log(1/xi): at least 1/(1 - delta), if positive."""
+    world, tables = case
+    eps = cross_entropy(world, tables, 1, 2).item()
+    eps = max(eps, disagreement(world, tables, *WAY).item())
+    most, least = xi(world, *WAY), delta(world, *WAY)
+    assert eps >= math.log(1 / most) - 1e-9
+    if math.log(1 / most) - least * eps > 1e-9:
+        assert printed_kappa(eps, most, least) >= 1 / (1 - least) - 1e-9
+
+
+# --- How good the bound is.
+
+
+def sure_of(logits: list[float]) -> torch.Tensor:
+    """A table over sentences of at most one letter: its one prefix, in the order of the tokens."""
+    return torch.tensor([logits], dtype=torch.float64)
+
+
+def extreme(p: float, eps: float) -> tuple[World, Tables]:
+    """One-to-one, and a model that is perfect but for the rarest pair, of probability p.
+
+    There j -> k gives the truth only q = exp(-eps / p), and i -> k gives it a = exp(-eps / (p q));
+    the rest goes to one wrong sentence. So CE(j -> k) = p log(1/q) = eps, and the disagreement is
+    p q log(1/a) = eps, while CE(i -> k) = p log(1/a) = eps / q.
+    """
+    weights_M = torch.tensor([p, (1 - p) / 2, (1 - p) / 2], dtype=torch.float64)
+    world = World.of_meanings(SMALL, weights_M, [torch.eye(3)] * 3)
+    tables = Tables(SMALL, 3)
+    never = -1e12
+    # The tokens are a, b and the end; the sentences "", a and b. The first is the rare one.
+    rows = [
+        sure_of([never, never, 0.0]),
+        sure_of([0.0, never, never]),
+        sure_of([never, 0.0, never]),
+    ]
+    for edge in tables.edges:
+        tables.logits[edge] = torch.stack(rows)
+    q = math.exp(-eps / p)
+    for edge, log_truth in (((1, 2), -eps / p), ((0, 2), -eps / (p * q))):
+        table = tables.logits[edge].clone()
+        table[0] = sure_of([math.log1p(-math.exp(log_truth)), never, log_truth])
+        tables.logits[edge] = table
+    return world, tables
+
+
+@pytest.mark.parametrize(
+    ("p", "expected"), [(0.206, 5.66), (0.1, 74.2), (0.05, 11_013), (0.03, 8.65e6)]
+)
+def test_the_bound_is_sharp_where_translation_is_one_to_one(p: float, expected: float) -> None:
+    world, tables = extreme(p, eps=0.5)
+    supervised = cross_entropy(world, tables, 1, 2).item()
+    taught = disagreement(world, tables, *WAY).item()
+    assert supervised == pytest.approx(0.5, rel=1e-6)
+    assert taught == pytest.approx(0.5, rel=1e-6)
+    assert (xi(world, *WAY), delta(world, *WAY)) == pytest.approx((1, 1))
+    zero_shot = cross_entropy(world, tables, 0, 2).item()
+    assert zero_shot == pytest.approx(expected, rel=2e-3)
+    eps = max(supervised, taught)
+    assert zero_shot / kappa(eps, 1.0, rarest(world, 0, 2)) == pytest.approx(1, abs=1e-4)
+
+
+def test_no_bound_in_eps_xi_and_delta_alone_exists() -> None:
+    """They are the same in all of these, and the cross-entropy grows beyond any limit."""
+    found = [cross_entropy(*extreme(p, eps=0.1), 0, 2).item() for p in (0.1, 0.05, 0.02, 0.01)]
+    assert found == sorted(found)
+    assert found[-1] > 1000
+    # Nor does it help to restore the logarithm alone: xi eps exp(delta eps).
+    assert found[0] > 0.1 * math.exp(0.1)
 
 
 @given(models)

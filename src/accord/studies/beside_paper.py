@@ -1,8 +1,11 @@
 """The tables of a reproduction: the paper's numbers beside ours, and systems against each other."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import pstdev
 
+from accord.config.load import load, recipe
+from accord.config.schema import Experiment
 from accord.evaluation.significance import Difference
 from accord.graph import KINDS, Kind
 from accord.report.figures import Grid, grid
@@ -15,27 +18,58 @@ MARKS_EXPLAINED = (
     f"{ABOVE} and {BELOW}: ours is above or below the paper's by more than half the width of our "
     "95 % interval (sentences resampled; not another seed of training)."
 )
+OTHER_DATA = (
+    "Not the paper's text, or not all of its test set: its BLEU cannot be set beside ours, only "
+    "differences between systems can."
+)
 _EXTRA = {"iwslt_4": "IWSLT 2017, 4 directions"}
 
 
-def beside_paper(outcome: Outcome, paper: PaperTable) -> Grid:
-    """Every direction and average: the paper's BLEU, ours with its interval, the difference."""
+def on_paper_data(experiment: Experiment, setting: str) -> bool:
+    """Whether a run has the text of the setting's own recipe, wherever these files lie.
+
+    Elsewhere BLEU says as much about the text as about the system.
+    """
+    return _text(experiment) == _text(load(recipe(setting)))
+
+
+def _text(experiment: Experiment) -> tuple[list[str], ...]:
+    corpora = [
+        f"{corpus.pair} {Path(file.path).name} {corpus.limit}"
+        for corpus in experiment.corpora
+        for file in corpus.train
+    ]
+    held_out = [
+        f"{split} {Path(path).name}"
+        for split, sets in experiment.held_out.items()
+        for path in (sets.path, *(item.path for item in sets.sets))
+        if path
+    ]
+    return sorted(corpora), sorted(held_out)
+
+
+def beside_paper(outcome: Outcome, paper: PaperTable, *, same_data: bool) -> Grid:
+    """Every direction and average: the paper's BLEU, ours with its interval, the difference.
+
+    Of another text than the paper's, ours alone.
+    """
     head = ["direction"]
     for system in SYSTEMS:
-        head += [f"{NAMES[system]}, paper", "here", "difference"]
+        name = NAMES[system]
+        head += [f"{name}, paper", "here", "difference"] if same_data else [name]
     if "complete" in outcome.systems:
         head.append("Complete")
     rows: list[list[str]] = []
     for kind in KINDS:
         some = _ordered(outcome, kind, paper)
-        rows += [_direction(outcome, name, paper.rows.get(name)) for name in some]
+        rows += [_direction(outcome, name, paper, same_data) for name in some]
         group = kind.replace("-", "_")
         label = f"{kind} average ({len(some)})"
-        rows.append(_average(outcome, label, group, paper.averages[kind]))
+        rows.append(_average(outcome, label, group, paper.averages[kind], same_data))
     for group, label in _EXTRA.items():
         found = outcome.average("basic", group)
         if found and len(found.directions) < len(_zero_shot(outcome)):
-            rows.append(_average(outcome, label, group, paper.averages["zero-shot"]))
+            rows.append(_average(outcome, label, group, paper.averages["zero-shot"], same_data))
     return grid("BLEU, cased", head, rows)
 
 
@@ -50,35 +84,40 @@ def _zero_shot(outcome: Outcome) -> list[str]:
     return [row.direction for row in outcome.directions if row.kind == "zero-shot"]
 
 
-def _direction(outcome: Outcome, name: str, printed: Scores | None) -> list[str]:
+def _direction(outcome: Outcome, name: str, paper: PaperTable, same_data: bool) -> list[str]:
+    printed = paper.rows.get(name)
     cells = [name]
     for system in SYSTEMS:
         score = outcome.row(system, name).bleu
         theirs = printed.of(system) if printed else None
-        cells += _cells(theirs, score.score, score.confidence_var)
+        cells += _cells(theirs, score.score, score.confidence_var, same_data)
     if "complete" in outcome.systems:
         score = outcome.row("complete", name).bleu
         cells.append(_with_interval(score.score, score.confidence_var))
     return cells
 
 
-def _average(outcome: Outcome, label: str, group: str, printed: Scores) -> list[str]:
+def _average(
+    outcome: Outcome, label: str, group: str, printed: Scores, same_data: bool
+) -> list[str]:
     cells = [label]
     for system in SYSTEMS:
         mean = outcome.average(system, group)
         theirs = printed.of(system)
         if mean is None:
-            cells += [f"{theirs:.2f}", NONE, NONE]
+            cells += [f"{theirs:.2f}", NONE, NONE] if same_data else [NONE]
         else:
-            cells += _cells(theirs, mean.bleu, mean.bleu_confidence)
+            cells += _cells(theirs, mean.bleu, mean.bleu_confidence, same_data)
     if "complete" in outcome.systems:
         mean = outcome.average("complete", group)
         cells.append(_with_interval(mean.bleu, mean.bleu_confidence) if mean else NONE)
     return cells
 
 
-def _cells(theirs: float | None, ours: float, half: float) -> list[str]:
+def _cells(theirs: float | None, ours: float, half: float, same_data: bool) -> list[str]:
     here = _with_interval(ours, half)
+    if not same_data:
+        return [here]
     if theirs is None:
         return [NONE, here, NONE]
     off = ours - theirs

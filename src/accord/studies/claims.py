@@ -50,8 +50,10 @@ KEEPS = Claim(
 )
 ROBUST = Claim(
     4,
-    "Agree is robust in small data: better than Basic on zero-shot directions at every size",
-    "“Basic tends to perform extremely poorly while Agree is the most robust”",
+    "Agree is robust in small data, in a weak form: better than Basic on zero-shot directions at "
+    "every size",
+    "“Basic tends to perform extremely poorly while Agree is the most robust”; how it compares "
+    "with Pivot is not judged",
 )
 OVERLAP = Claim(
     5,

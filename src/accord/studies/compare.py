@@ -1,7 +1,7 @@
 """Runs compared: their figures side by side, and paired tests against one of them and its pivot."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any
 
 import accord
 from accord.errors import AccordError
-from accord.evaluation.records import Average, Evaluated, Evaluation
+from accord.evaluation.records import Average, DirectionScores, Evaluated, Evaluation
 from accord.evaluation.significance import Comparison, Difference, compare
 from accord.machine import commit
 from accord.report.answer import direct, in_way
@@ -36,6 +36,8 @@ class Gain:
     what: str
     """For example `zero-shot − pivot of basic`."""
     test: Difference
+    directions: Mapping[str, Difference]
+    """The same of every direction in the mean."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,9 @@ def through_pivot(evaluated: Evaluated) -> Evaluated:
 
 def _gain(run: ReportedRun, what: str, other: str, found: Comparison, group: str) -> Iterator[Gain]:
     if group in found.averages:
-        yield Gain(run.label, f"{what} − {other}", found.averages[group].bleu)
+        mean = found.averages[group]
+        each = {row.name: row.bleu for row in found.directions if row.name in mean.directions}
+        yield Gain(run.label, f"{what} − {other}", mean.bleu, each)
 
 
 # --- As tables.
@@ -194,7 +198,14 @@ def figures(found: ComparedRuns, command: Sequence[str]) -> dict[str, Any]:
         "runs": [_run_figures(run) for run in found.runs],
         "against": found.against,
         "differences": [
-            {"run": gain.run, "what": gain.what, **_rounded(asdict(gain.test))}
+            {
+                "run": gain.run,
+                "what": gain.what,
+                **_rounded(asdict(gain.test)),
+                "directions": {
+                    name: _rounded(asdict(test)) for name, test in gain.directions.items()
+                },
+            }
             for gain in found.gains
         ],
         "notes": list(found.notes),
@@ -203,6 +214,11 @@ def figures(found: ComparedRuns, command: Sequence[str]) -> dict[str, Any]:
 
 def _run_figures(run: ReportedRun) -> dict[str, Any]:
     origin, known = run.evaluation.origin, run.environment
+    means = {
+        column: mean
+        for column, group in AVERAGES.items()
+        if (mean := run.evaluation.averages.get(group))
+    }
     return {
         "run": run.label,
         "checkpoint": origin.checkpoint,
@@ -216,11 +232,24 @@ def _run_figures(run: ReportedRun) -> dict[str, Any]:
         "date": run.evaluation.date[:10],
         "bleu": {
             column: _rounded({"mean": mean.bleu, "half_width": mean.bleu_confidence})
-            for column, group in AVERAGES.items()
-            if (mean := run.evaluation.averages.get(group))
+            for column, mean in means.items()
         },
+        "off_target": _rounded({column: mean.off_target for column, mean in means.items()}),
+        "exact_match": _rounded({column: mean.exact_match for column, mean in means.items()}),
+        "directions": {row.name: _direction_figures(row) for row in run.evaluation.rows},
     }
 
 
+def _direction_figures(row: DirectionScores) -> dict[str, Any]:
+    return _rounded(
+        {
+            "bleu": row.bleu.score,
+            "half_width": row.bleu.confidence_var,
+            "off_target": row.off_target,
+            "exact_match": row.exact_match,
+        }
+    )
+
+
 def _rounded(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: round(value, DIGITS) for key, value in values.items()}
+    return {key: None if value is None else round(value, DIGITS) for key, value in values.items()}

@@ -55,9 +55,10 @@ def _named(plan: Plan, outcomes: Sequence[Outcome]) -> list[tuple[str, Outcome]]
 def _by_table(plan: Plan, outcome: Outcome) -> Iterator[str]:
     paper = TABLES[plan.setting.name]
     yield from _head(paper.title, plan, (outcome,))
+    same = tables.on_paper_data(plan.studies[0].experiment, plan.setting.name)
     yield "## The paper's table\n"
-    yield from markdown(tables.beside_paper(outcome, paper))
-    yield f"{tables.MARKS_EXPLAINED}\n"
+    yield from markdown(tables.beside_paper(outcome, paper, same_data=same))
+    yield f"{tables.MARKS_EXPLAINED if same else tables.OTHER_DATA}\n"
     if len(paper.counts["zero-shot"]) > 1:
         yield (
             "Over which zero-shot directions the paper's average is, it does not say: "

@@ -8,6 +8,7 @@ from typing import Any
 
 from accord.config.schema import Experiment
 from accord.errors import AccordError
+from accord.graph import KINDS, Kind
 from accord.report.contents import ReportedRun
 from accord.report.figures import Grid, grid
 from accord.report.numbers import NONE, count, signed
@@ -16,7 +17,7 @@ from accord.studies.claims import ROBUST, Judged
 from accord.studies.compare import ComparedRuns, interval
 from accord.studies.outcome import NAMES, Outcome, judge, judge_sizes, outcome_of
 from accord.studies.page import markdown
-from accord.studies.paper import TABLES
+from accord.studies.paper import SYSTEMS, TABLES, System
 from accord.studies.sizes_figure import mean_bleu, zero_shot_pairs
 
 
@@ -40,6 +41,8 @@ class PaperComparison:
     agree: str
     outcome: Outcome
     verdicts: tuple[Judged, ...]
+    same_data: bool
+    """Whether it is the paper's text, so that BLEU itself may stand beside the paper's."""
 
 
 def beside_paper(found: ComparedRuns, paper: str) -> list[PaperComparison]:
@@ -61,8 +64,15 @@ def beside_paper(found: ComparedRuns, paper: str) -> list[PaperComparison]:
             runs["complete"] = place[complete[0]]
         outcome = outcome_of(runs, found.evaluation)
         judged = [item for item in judge(paper, outcome) if item.verdict != "not tested here"]
-        made.append(PaperComparison(label, outcome, tuple(judged)))
+        made.append(PaperComparison(label, outcome, tuple(judged), _same_data(outcome, paper)))
     return made
+
+
+def _same_data(outcome: Outcome, paper: str) -> bool:
+    return all(
+        run.evaluation.limit is None and tables.on_paper_data(run.experiment, paper)
+        for run in outcome.report.runs
+    )
 
 
 def _by_system(found: ComparedRuns, which: Sequence[int]) -> dict[str, list[str]]:
@@ -90,8 +100,9 @@ def paper_page(items: Sequence[PaperComparison], paper: str) -> Iterator[str]:
     printed = TABLES[paper]
     for item in items:
         yield f"## {item.agree} beside the paper: {printed.title}\n"
-        yield from markdown(tables.beside_paper(item.outcome, printed))
-        yield f"{tables.MARKS_EXPLAINED}\n"
+        same = item.same_data
+        yield from markdown(tables.beside_paper(item.outcome, printed, same_data=same))
+        yield f"{tables.MARKS_EXPLAINED if same else tables.OTHER_DATA}\n"
         yield from markdown(tables.tests(item.outcome, printed))
         yield from markdown(tables.lowercased(item.outcome))
         for judged in item.verdicts:
@@ -100,18 +111,31 @@ def paper_page(items: Sequence[PaperComparison], paper: str) -> Iterator[str]:
 
 
 def paper_summary(item: PaperComparison, paper: str) -> Grid:
-    """The averages beside the paper's, for a terminal."""
+    """The averages beside the paper's, for a terminal; of another text, their differences."""
     printed, outcome = TABLES[paper], item.outcome
     rows = []
-    for kind, group in (("supervised", "supervised"), ("zero-shot", "zero_shot")):
-        for system in ("basic", "pivot", "agree"):
-            mean = outcome.average(system, group)
-            theirs = printed.averages[kind].of(system)  # type: ignore[index]
+    for kind in KINDS:
+        if not item.same_data:
+            rows += [_difference_row(item, paper, kind, other) for other in _OTHERS]
+            continue
+        for system in SYSTEMS:
+            mean = outcome.average(system, kind.replace("-", "_"))
+            theirs = printed.averages[kind].of(system)
             ours = f"{mean.bleu:.2f} ±{mean.bleu_confidence:.2f}" if mean else NONE
             off = signed(mean.bleu - theirs) if mean else NONE
             rows.append([f"{kind}, {NAMES[system]}", f"{theirs:.2f}", ours, off])
-    head = ["average", "paper", "here", "difference"]
+    head = ["average", "paper", "here", "difference" if item.same_data else "95 %"]
     return grid(f"{item.agree} beside the paper: {printed.title}", head, rows)
+
+
+_OTHERS: tuple[System, ...] = ("basic", "pivot")
+
+
+def _difference_row(item: PaperComparison, paper: str, kind: Kind, other: System) -> list[str]:
+    found = item.outcome.compared("agree", other, kind, TABLES[paper])
+    printed = NONE if found.paper is None else signed(found.paper)
+    test = found.mean
+    return [f"{kind}, {found.what}", printed, signed(test.difference), interval(test)]
 
 
 def paper_figures(items: Sequence[PaperComparison], paper: str) -> dict[str, Any]:
@@ -122,7 +146,8 @@ def paper_figures(items: Sequence[PaperComparison], paper: str) -> dict[str, Any
         for item in items
         for judged in item.verdicts
     ]
-    return {"name": paper, "averages": averages, "verdicts": verdicts}
+    same = all(item.same_data for item in items)
+    return {"name": paper, "averages": averages, "same data": same, "verdicts": verdicts}
 
 
 # --- By size.
