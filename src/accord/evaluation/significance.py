@@ -127,7 +127,7 @@ def _check_same_set(ours: Lines, theirs: Lines) -> None:
     if (ours.sources, ours.references) != (theirs.sources, theirs.references):
         raise AccordError(
             f"the two runs were evaluated on different sentences of {ours.direction}",
-            fix="compare runs with the same test set (and the same --limit)",
+            fix="compare runs with the same test set (and the same --limit or --lines)",
         )
 
 

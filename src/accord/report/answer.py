@@ -165,9 +165,11 @@ def measured(evaluation: Evaluation) -> str:
     """Which sentences were translated, by what, and how."""
     origin, search = evaluation.origin, evaluation.search
     lines = span([row.sentences for row in evaluation.directions])
-    first = f" (the first {count(evaluation.limit)} of each set)" if evaluation.limit else ""
+    part = f" (the first {count(evaluation.limit)} of each set)" if evaluation.limit else ""
+    if evaluation.lines:
+        part = f" (lines {' to '.join(map(count, evaluation.lines))} of each set)"
     return (
-        f"Measured on the {evaluation.split} set, {lines} sentences a direction{first}, with beam "
+        f"Measured on the {evaluation.split} set, {lines} sentences a direction{part}, with beam "
         f"{search['beam']} and length penalty {search['length_penalty']:g}, by checkpoint "
         f"{origin.checkpoint} (step {count(origin.step)}) of run {origin.run}, "
         f"{origin.precision} on {origin.device}."

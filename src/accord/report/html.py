@@ -76,6 +76,7 @@ def _context(report: Report) -> "Mapping[str, Any]":
         "figures": [figures.all_figures(run) for run in report.runs],
         "signatures": figures.signatures(report),
         "environments": figures.environments(report),
+        "scored": figures.scored(report),
         "experiments": [(run.label, dump(run.experiment)) for run in report.runs],
     }
 

@@ -67,6 +67,8 @@ def _lines(report: Report) -> Iterator[str]:
     for run in report.runs:
         yield from _grid(figures.all_figures(run))
     yield "## Environment\n"
+    if (scored := figures.scored(report)).rows:
+        yield from _grid(scored)
     yield from _grid(figures.environments(report))
     yield from _grid(figures.signatures(report))
 
