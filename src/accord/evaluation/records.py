@@ -132,7 +132,9 @@ class DirectionScores:
     bleu_lowercase: Score
     chrf: Score
     off_target: float | None
-    """Share of the hypotheses long enough to tell that are in another language than the target."""
+    """Share of the hypotheses long enough to tell that are in another language than the target.
+
+    A lower bound: half a sentence in another language mostly passes; see `mixed`."""
     off_target_checked: int
     """How many were long enough."""
     length_ratio: float
@@ -145,6 +147,10 @@ class DirectionScores:
     """Nats a sentence: the expected loss of the paper's Definition 1."""
     ensemble: str = ""
     """What was searched with together, for example `direct,via:en`."""
+    mixed: float | None = None
+    """Share of the hypotheses long enough to tell whose parts are in more than one language."""
+    mixed_checked: int = 0
+    """How many were long enough; older evaluations have none."""
 
     @property
     def direction(self) -> str:
@@ -179,6 +185,7 @@ class Average:
     repetition_rate: float
     exact_match: float
     cross_entropy: float | None
+    mixed: float | None = None
 
 
 @dataclass(frozen=True)

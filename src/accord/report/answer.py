@@ -116,6 +116,9 @@ HALF = 0.50
 LITTLE_OFF_TARGET = 0.10
 MOST_OFF_TARGET = 0.50
 LEAST_BLEU = 5.0
+LOWER_BOUND = (
+    "Off-target rates are lower bounds: a sentence that is half in another language mostly passes."
+)
 
 Verdict = Literal["yes", "partly", "no", "open"]
 _WORDS: dict[Verdict, str] = {"yes": "Yes", "partly": "Partly", "no": "No", "open": "Open"}
@@ -209,6 +212,9 @@ def _details(
         f"The weakest zero-shot direction is {worst.direction}: BLEU {score(worst.bleu.score)}"
         f"{_off_target_words(worst.off_target)}."
     )
+    known = [row.mixed for row in rows if row.mixed is not None]
+    if known:
+        said.append(f"{LOWER_BOUND} Mixed zero-shot translations: {percent(fmean(known))}.")
     if supervised := evaluation.averages.get("supervised"):
         count_of = len(supervised.directions)
         said.append(f"Supervised BLEU {score(supervised.bleu)} over {count_of} directions.")

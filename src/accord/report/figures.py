@@ -37,7 +37,15 @@ _MOST_STEPS = 20
 def all_figures(run: ReportedRun) -> Grid:
     """Everything that was measured in every direction."""
     scores = ["BLEU", "± 95 %", "BLEU lowercase", "chrF2", "± 95 %"]
-    rates = ["off target", "length ratio", "copied", "repetitive", "exact", "nats a subword"]
+    rates = [
+        "off target",
+        "mixed",
+        "length ratio",
+        "copied",
+        "repetitive",
+        "exact",
+        "nats a subword",
+    ]
     head = ["direction", "kind", "sentences", *scores, *rates]
     return grid(f"All figures of {run.label}", head, map(_figures, run.evaluation.rows))
 
@@ -55,6 +63,7 @@ def _figures(row: DirectionScores) -> list[str]:
         score(row.chrf.score),
         score(row.chrf.confidence_var),
         percent(row.off_target),
+        percent(row.mixed),
         f"{row.length_ratio:.2f}",
         percent(row.copy_rate),
         percent(row.repetition_rate),
