@@ -5,7 +5,13 @@ import sys
 import pytest
 
 from accord.evaluation.records import Lines
-from accord.evaluation.scores import ScoringTask, off_target, score_directions, scoring_tasks
+from accord.evaluation.scores import (
+    ScoringTask,
+    mixed,
+    off_target,
+    score_directions,
+    scoring_tasks,
+)
 from accord.graph import Direction
 
 REFERENCES = (
@@ -103,6 +109,54 @@ def test_off_target_knows_scripts_without_spaces():
 
 def test_off_target_is_unknown_where_languages_are():
     assert off_target([GERMAN], "de", ()) == (None, 0)
+
+
+LONG = {
+    "de": "Die Stadt hat im vergangenen Jahr eine neue Brücke über den Fluss gebaut, damit die "
+    "Menschen schneller zur Arbeit kommen.",
+    "en": "The city built a new bridge across the river last year so that people can get to work "
+    "faster than they did before.",
+    "fr": "La ville a construit un nouveau pont sur le fleuve l'année dernière afin que les gens "
+    "arrivent plus vite à leur travail.",
+    "es": "La ciudad construyó el año pasado un puente nuevo sobre el río para que la gente llegue "
+    "antes a su trabajo.",
+}
+
+
+def half_english(language, share=0.5):
+    words, english = LONG[language].split(), LONG["en"].split()
+    start, rest = words[: round(share * len(words))], english[round(share * len(english)) :]
+    return " ".join([*start, *rest])
+
+
+def test_a_sentence_in_one_language_is_not_mixed():
+    assert mixed(list(LONG.values()), LANGUAGES) == (0.0, 4)
+
+
+@pytest.mark.parametrize("language", ["de", "fr", "es"])
+def test_a_sentence_in_two_languages_is_mixed_and_mostly_on_target(language):
+    """What the off-target rate does not see."""
+    assert mixed([half_english(language), LONG[language]], LANGUAGES) == (0.5, 2)
+    assert off_target([half_english(language, 0.6)], language, LANGUAGES)[0] == 0
+    assert mixed([half_english(language, 0.6)], LANGUAGES)[0] == 1
+
+
+def test_mixed_asks_for_two_parts_of_six_words():
+    assert mixed([GERMAN, "Guten Tag", ""], LANGUAGES) == (None, 0)
+    assert len(GERMAN.split()) < 12
+    assert mixed([f"{GERMAN} {ENGLISH}"], LANGUAGES) == (1.0, 1)
+    assert mixed([LONG["de"]], ()) == (None, 0)
+
+
+def test_mixed_knows_scripts_without_spaces():
+    chinese = "委员会以多数票通过了这份报告。"
+    assert mixed([f"{chinese} {ENGLISH}", chinese], ("zh", "en")) == (0.5, 2)
+
+
+def test_mixed_stands_beside_off_target():
+    texts = (*HYPOTHESES[:4], f"{ENGLISH} {GERMAN}")
+    found = scored(texts)
+    assert (found.mixed, found.mixed_checked) == (1.0, 1)
 
 
 def made(direction, references=REFERENCES, **rest):

@@ -15,6 +15,7 @@ from accord.data.prepare import prepare
 from accord.errors import AccordError
 from accord.evaluation.evaluate import evaluate_run
 from accord.evaluation.folder import read
+from accord.evaluation.uses import read_uses
 from accord.inference.results import SearchSettings
 from accord.inference.translator import Translator
 from accord.training.trainer import train
@@ -130,3 +131,26 @@ def test_an_ensemble_from_the_command_line(runs):
             item.sources, item.direction.target, ensemble="direct:1,via:en:3", settings=GREEDY
         )
         assert [translation.text for translation in expected] == list(item.hypotheses)
+
+
+def test_lines_are_scored_by_themselves_and_each_look_is_noted(runs):
+    def call(*options):
+        line = ["evaluate", str(runs / "short"), "--beam", "1", "--no-agreement", "-q", *options]
+        return CliRunner().invoke(app, line)
+
+    before = len(read_uses(runs / "short"))
+    result = call("--lines", "3-6", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["name"], found["lines"]) == ("test-beam1-lines3-6", [3, 6])
+    assert {row["sentences"] for row in found["directions"]} == {4}
+    assert "lines 3 to 6: scored once by this run" in result.stderr
+    assert "lines 3 to 6: scored 2 times by this run" in call("--lines", "3-6").stderr
+    noted = read_uses(runs / "short")[before:]
+    assert [(use.split, use.first, use.last) for use in noted] == [("test", 3, 6)] * 2
+    for wrong, told in (("10-13", "has 12 lines of"), ("6-3", "'6-3' are no lines")):
+        assert told in str(call("--lines", wrong).exception)
+    assert "both a limit (4) and lines (1-4)" in str(
+        call("--lines", "1-4", "--limit", "4").exception
+    )
+    assert len(read_uses(runs / "short")) == before + 2

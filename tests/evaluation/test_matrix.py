@@ -5,6 +5,7 @@ import pytest
 
 from accord.errors import AccordError
 from accord.evaluation.matrix import evaluate, evaluation_name
+from accord.evaluation.records import parse_lines
 from accord.graph import Direction, TranslationGraph
 from accord.inference.ensemble import Ensemble
 from accord.inference.results import SearchSettings
@@ -184,6 +185,33 @@ def test_only_one_translation_a_sentence_is_searched_for(make, graph, held_out):
     assert {settings.beam for *_, settings in translator.calls} == {5}
 
 
+def test_lines_are_counted_from_one_and_the_last_is_among_them(make, graph, held_out):
+    translator = make.translator(graph)
+    whole = evaluate(translator, held_out, make.origin)
+    size = whole.lines[0].references
+    part = evaluate(translator, held_out, make.origin, lines=(2, 3))
+    assert part.evaluation.lines == (2, 3)
+    assert part.evaluation.name == "test-beam4-lines2-3"
+    assert {item.name: item.references for item in part.lines} == {
+        item.name: item.references[1:3] for item in whole.lines
+    }
+    everything = evaluate(translator, held_out, make.origin, lines=(1, len(size)))
+    assert everything.evaluation.directions == whole.evaluation.directions
+    with pytest.raises(AccordError, match=f"has {len(size)} lines of") as error:
+        evaluate(translator, held_out, make.origin, lines=(2, len(size) + 1))
+    assert error.value.where == f"--lines 2-{len(size) + 1}"
+    assert error.value.fix == f"give lines from 1 to {len(size)}"
+    with pytest.raises(AccordError, match="both a limit"):
+        evaluate(translator, held_out, make.origin, lines=(1, 2), limit=2)
+
+
+@pytest.mark.parametrize("text", ["", "7", "0-4", "5-4", "a-b", "1-", "-3", "1-2-3", "1–5", "١-٢"])
+def test_what_is_no_range_of_lines_is_refused(text):
+    with pytest.raises(AccordError, match="are no lines") as error:
+        parse_lines(text)
+    assert "1001-2000" in error.value.fix
+
+
 def test_names_tell_evaluations_apart():
     assert evaluation_name("test", SearchSettings()) == "test-beam4"
     assert evaluation_name("dev", SearchSettings(beam=1)) == "dev-beam1"
@@ -194,6 +222,8 @@ def test_names_tell_evaluations_apart():
         evaluation_name("test", SearchSettings(window=100)),
         evaluation_name("test", SearchSettings(), "last"),
         evaluation_name("test", SearchSettings(), limit=100),
+        evaluation_name("test", SearchSettings(), lines=(1, 100)),
+        evaluation_name("test", SearchSettings(), lines=(101, 200)),
         "test-beam4",
     ]
     assert len(set(others)) == len(others)

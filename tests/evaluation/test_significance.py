@@ -8,7 +8,7 @@ from accord.errors import AccordError
 from accord.evaluation.matrix import evaluate
 from accord.evaluation.records import Evaluated
 from accord.evaluation.scores import ScoringTask, score_directions
-from accord.evaluation.significance import compare
+from accord.evaluation.significance import Difference, compare
 from accord.inference.ensemble import Ensemble
 from fake_translator import Tools
 
@@ -49,6 +49,7 @@ def test_a_clearly_better_system_is_found_to_be_so(system):
     assert average.bleu.low > 0
     assert average.bleu.p < 0.05
     assert average.chrf.p < 0.05
+    assert average.bleu.beyond_chance
     assert average.directions == ("de-fr", "fr-de")
     rows = {row.name: row for row in found.directions}
     assert rows["de-fr"].bleu.p < 0.05
@@ -132,3 +133,12 @@ def test_ensembles_are_compared_with_the_same_ensemble_only(system):
     other = compare(ours, system(2, ensemble=Ensemble.parse("direct:1,via:en:2")))
     assert "zero_shot_by_ensemble" not in other.averages
     assert len(other.missing) == 4
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "beyond"),
+    [(0.01, 0.76, True), (-0.2, -0.01, True), (-0.1, 0.4, False), (0.0, 0.3, False)],
+)
+def test_the_interval_decides_whatever_p_is(low, high, beyond):
+    for p in (0.001, 0.9):
+        assert Difference(1.0, 0.5, 0.5, low, high, p).beyond_chance == beyond

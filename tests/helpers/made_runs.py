@@ -11,6 +11,7 @@ from accord.data.store import HeldOutSets
 from accord.evaluation.folder import evaluation_directory, write
 from accord.evaluation.matrix import evaluate
 from accord.evaluation.records import Evaluated, Origin
+from accord.evaluation.uses import note, uses_of
 from accord.files import sealed
 from accord.inference.results import SearchSettings
 
@@ -52,6 +53,8 @@ def experiment(languages=("en", "de", "fr"), name="toy", objective=None):
         name=name,
         languages=tuple(languages),
         corpora=tuple(corpora),
+        dev="dev.{lang}",
+        test="test.{lang}",
         objective=objective or {},
     )
 
@@ -67,7 +70,9 @@ def make_run(
     validate_all=True,
     name="test-beam4",
     evaluated=True,
+    split="test",
     limit=None,
+    lines=None,
     seed=0,
     objective=None,
     pairs=4040,
@@ -88,20 +93,23 @@ def make_run(
     write_metrics(path / "metrics.jsonl", settings.graph, validate_all)
     if not evaluated:
         return path
-    held_out = write_held_out(path / "held_out", languages, seed)
+    held_out = write_held_out(path / "held_out", languages, seed, split)
     origin = Origin(path.name, "best", 400, fingerprint(pairs), "cpu", "fp32")
     found = evaluate(
         NumberedWords(settings.graph, lost),
         held_out,
         origin,
+        split=split,
         pivot=pivot,
         ensemble=ensemble,
         agreement=len(languages) < 6,
         limit=limit,
+        lines=lines,
         settings=search or SearchSettings(),
     )
     found = with_off_target(found, off_target)
     found = Evaluated(replace(found.evaluation, name=name), change(found.lines), found.statistics)
+    note(path, uses_of(found))
     write(found, evaluation_directory(path, name))
     return path
 
@@ -113,8 +121,8 @@ def with_off_target(found, rate):
     return replace(found, evaluation=replace(evaluation, directions=rows))
 
 
-def write_held_out(directory, languages, seed):
-    folder = directory / "test"
+def write_held_out(directory, languages, seed, split="test"):
+    folder = directory / split
     folder.mkdir(parents=True, exist_ok=True)
     for language in languages:
         lines = [
@@ -122,7 +130,7 @@ def write_held_out(directory, languages, seed):
             for line in range(LINES)
         ]
         (folder / f"all.{language}.txt").write_text("".join(f"{x}\n" for x in lines), "utf-8")
-    return HeldOutSets({"test": [{"name": "all", "languages": list(languages)}]}, directory)
+    return HeldOutSets({split: [{"name": "all", "languages": list(languages)}]}, directory)
 
 
 def write_metrics(path, graph, validate_all):

@@ -8,6 +8,9 @@ import pytest
 from accord.errors import AccordError
 from accord.files import sealed
 from accord.report.contents import build, read_history
+from accord.report.figures import scored
+from accord.report.html import html
+from accord.report.markdown import markdown
 from made_runs import make_run, manifest
 
 
@@ -46,6 +49,21 @@ def test_whole_sets_come_before_parts_and_test_before_the_newest(tmp_path):
     make_run(run, limit=10, name="test-beam9-first10")
     assert build([run]).name == "test-beam4"
     assert build([run], name="test-beam9-first10").name == "test-beam9-first10"
+
+
+def test_the_report_shows_how_often_sentences_were_scored(tmp_path):
+    run = make_run(tmp_path / "run", lines=(11, 20))
+    make_run(run, lines=(11, 20))
+    found = build([run])
+    shown = scored(found)
+    assert shown.rows[0][:4] == ("run", "test, all", "11 to 20", "2")
+    page = markdown(found)
+    assert "How often sentences were scored" in page
+    assert "| run | test, all | 11 to 20 | 2 | 1 |" in page
+    assert "lines 11 to 20 of each set" in page
+    assert "How often sentences were scored" in html(found)
+    (run / "scored.jsonl").unlink()
+    assert "How often sentences" not in markdown(build([run])) + html(build([run]))
 
 
 def test_an_evaluation_that_is_being_written_does_not_count(tmp_path):

@@ -61,15 +61,16 @@ def test_nothing_is_bold_where_all_are_the_same(tmp_path):
     assert [cell.repeated for cell in cells] == [False, True]
 
 
-def test_marks_are_of_the_paired_test_against_the_first_column(two):
+def test_marks_are_of_the_interval_against_the_first_column(two):
     made = table(two.systems, "bleu")
     assert not any(each.cells[0].mark for each in made.rows)
-    assert row(made, "zero-shot average").cells[2].mark == "‡"
+    assert row(made, "zero-shot average").cells[2].mark == "†"
     for each in made.rows:
-        tested = {t.name: t.bleu.p for t in two.systems[2].against_main.directions}
+        tested = {t.name: t.bleu for t in two.systems[2].against_main.directions}
         if each.label in tested:
-            p = tested[each.label]
-            assert each.cells[2].mark == ("‡" if p < 0.01 else "†" if p < 0.05 else "")
+            test = tested[each.label]
+            assert each.cells[2].mark == ("†" if test.low > 0 or test.high < 0 else "")
+    assert "the 95 % interval of the difference" in markdown(two)
 
 
 def test_identical_runs_get_no_marks(tmp_path):
@@ -90,7 +91,7 @@ def test_averages_are_over_directions_that_all_columns_have(tmp_path):
     rows = report.main.evaluation.directions
     pair = [r.bleu.score for r in rows if r.direction in ("de-fr", "fr-de")]
     assert average.cells[0].value == pytest.approx(sum(pair) / 2)
-    assert average.cells[1].mark == "‡"  # pivoting, tested over the same two
+    assert average.cells[1].mark == "†"  # pivoting, tested over the same two
     assert "& --" in latex(report)
 
 
@@ -119,8 +120,8 @@ def test_latex_is_well_formed(two):
     assert {len(re.findall(r"(?<!\\)&", line)) for line in rows} == {4}
     assert r"\begin{tabular}{lrrrr}" in body
     assert r"\textbf{" in body
-    assert r"$^{\ddagger}$" in body
-    assert "p $<$ 0.05" in body
+    assert r"$^{\dagger}$" in body
+    assert r"the 95 \% interval of the difference" in body
 
 
 def test_latex_escapes_all_that_is_special():

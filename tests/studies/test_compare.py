@@ -18,7 +18,9 @@ OBJECTIVES = {"agree": {"agreement": {}}, "complete": {"complete": {}}}
 
 
 def compare(*arguments, code=0):
-    result = CliRunner().invoke(app, ["compare", *map(str, arguments)], env={"COLUMNS": "200"})
+    """The runs are evaluated on test sentences, so this is final, or named."""
+    said = ["compare", *map(str, arguments), *([] if "--name" in arguments else ["--final"])]
+    result = CliRunner().invoke(app, said, env={"COLUMNS": "200"})
     assert result.exit_code == code, result.output
     return result
 
@@ -109,7 +111,7 @@ def test_a_run_to_test_against_need_not_be_listed(two):
 
 
 def test_tables_fit_eighty_columns(two):
-    line = ["compare", str(two / "ours"), "--against", str(two / "basic")]
+    line = ["compare", str(two / "ours"), "--against", str(two / "basic"), "--final"]
     printed = CliRunner().invoke(app, line, env={"COLUMNS": "80"}).stdout
     assert max(map(len, printed.splitlines())) <= 80
     assert "zero-shot − pivot of basic" in printed
@@ -120,6 +122,48 @@ def test_what_was_not_evaluated_is_named(tmp_path):
     told = str(compare(tmp_path / "basic", code=1).exception)
     assert "was not evaluated yet" in told
     assert "accord evaluate" in told
+
+
+def test_dev_decides_unless_this_is_final(two):
+    arguments = ["compare", str(two / "ours"), "--against", str(two / "basic")]
+
+    def call(*more):
+        return CliRunner().invoke(app, [*arguments, *more], env={"COLUMNS": "200"})
+
+    told = str(call().exception)
+    assert "no evaluation on dev sentences in common" in told
+    assert "accord evaluate RUN --split dev" in told
+    assert "--final or --name test-beam4" in told
+    for run in ("ours", "basic"):
+        make_run(two / run, split="dev", name="dev-beam4")
+    assert call().stdout.startswith("dev-beam4: mean BLEU")
+    assert "test sentences" not in call().stdout
+    for more in (["--final"], ["--name", "test-beam4"]):
+        printed = call(*more).stdout
+        assert printed.startswith("test-beam4: mean BLEU")
+        assert "note: these are test sentences" in printed
+    assert call("--final", "--name", "test-beam4").exit_code == 2
+    assert "on test sentences in common" in str(
+        CliRunner().invoke(app, ["compare", str(only_dev(two)), "--final"]).exception
+    )
+
+
+def only_dev(directory):
+    return make_run(directory / "only", split="dev", name="dev-beam4")
+
+
+def test_other_lines_are_other_sentences(two):
+    make_run(two / "first", lines=(1, 20), name="part")
+    make_run(two / "second", lines=(21, 40), name="part")
+    told = str(compare(two / "first", two / "second", "--name", "part", code=1).exception)
+    assert "not evaluated alike: lines (1, 20) and (21, 40)" in told
+    assert "with the same options" in told
+
+
+def test_how_often_the_sentences_were_scored_is_kept(two):
+    make_run(two / "ours", lost=0.1)
+    data = figures(two, two / "ours", "--against", two / "basic")
+    assert [run["times scored"] for run in data["runs"]] == [{"all": 1}, {"all": 2}]
 
 
 def test_runs_that_were_not_evaluated_alike_are_refused(two):

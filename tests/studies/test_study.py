@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 
 from accord.cli import app
 from accord.config.load import dump
+from accord.config.schema import HeldOut
+from accord.errors import AccordError
 from accord.evaluation.folder import read
 from accord.evaluation.records import Evaluation
 from accord.studies import commands, runner
@@ -28,14 +30,14 @@ PLAN = {
         "Agree, hard": {"training.steps": 20, "objective.agreement": {"weight": 0.3}},
         "Basic": {"training.steps": 20},
     },
-    "evaluate": {"beam": 4},
+    "evaluate": {"beam": 4, "split": "test"},
     "against": "Basic",
 }
 SIZES = {
     "50": {"store": "small", "basic": {"training.steps": 5}, "training.steps": 7},
     "100": {"store": "large"},
 }
-TWO = [{"beam": 4}, {"beam": 10}]
+TWO = [{"beam": 4, "split": "test"}, {"beam": 10, "split": "test"}]
 
 
 class Accord:
@@ -199,6 +201,7 @@ def test_the_archive_has_all_but_checkpoints(made, tmp_path):
         "experiment.yaml",
         "manifest.json",
         "metrics.jsonl",
+        "scored.jsonl",
     ]
     assert (there / "burn-in-1/metrics.jsonl").is_file()
     assert (there / "table.md").read_text() == (tmp_path / "out/table.md").read_text()
@@ -377,6 +380,39 @@ def test_data_that_are_missing_are_told_before_anything_is_trained(tmp_path, mon
     told = refused(tmp_path, yaml.safe_dump({**PLAN, "before": ["accord builtin text"]}))
     assert told.endswith("fix: run\n       accord builtin text")
     assert not (tmp_path / "studies").exists()
+
+
+def evaluations(path, **asked):
+    return [options.name for options in plan_study(path, **asked).plan.evaluate]
+
+
+def test_settings_are_chosen_on_dev_unless_this_is_final(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("toy.yaml").write_text(dump(experiment()), "utf-8")
+    some = [{}, {"split": "test"}, {"beam": 1, "lines": "11-20"}]
+    path = tmp_path / "plan.yaml"
+    path.write_text(yaml.safe_dump({**PLAN, "evaluate": some}), "utf-8")
+    assert evaluations(path) == ["dev-beam4", "test-beam4", "dev-beam1-lines11-20"]
+    assert evaluations(path, final=True) == ["test-beam4", "test-beam4", "test-beam1-lines11-20"]
+    printed = CliRunner().invoke(app, ["study", str(path), "--dry-run"]).stdout
+    assert "--split dev --beam 1 --checkpoint best --lines 11-20" in printed
+    Path("toy.yaml").write_text(dump(experiment().model_copy(update={"dev": HeldOut()})), "utf-8")
+    with pytest.raises(AccordError, match="is to be evaluated on the dev set") as error:
+        plan_study(path)
+    assert "evaluate on test sentences: --final" in error.value.fix
+    assert evaluations(path, final=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"lines": "20-11"}, "key evaluate.0.lines: '20-11' is not allowed"),
+        ({"lines": "1-5", "limit": 5}, "both limit 5 and lines 1-5 are given"),
+    ],
+)
+def test_bad_lines_of_a_plan_are_told(tmp_path, monkeypatch, options, said):
+    monkeypatch.chdir(tmp_path)
+    assert said in refused(tmp_path, yaml.safe_dump({**PLAN, "evaluate": options}))
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)

@@ -70,6 +70,9 @@ def compare(
         bool, typer.Option("--by-size", help="Basic and Agree against the size of the corpora.")
     ] = False,
     name: EvaluationName = None,
+    final: Annotated[
+        bool, typer.Option("--final", help="On test sentences; else on dev, by which one chooses.")
+    ] = False,
     selection: Annotated[
         str | None,
         typer.Option(
@@ -90,6 +93,7 @@ def compare(
     """Compare runs: BLEU side by side, differences with intervals and p by paired bootstrap.
 
     Zero-shot directions are tested against those of --against, its pivot, and the run's own pivot.
+    Sentences are those of the dev set, unless --final or --name says otherwise.
 
     Example: accord compare studies/demo/agree-1 --against studies/demo/basic-1
     """
@@ -100,11 +104,16 @@ def compare(
         return
     if svg is not None and not by_size:
         raise typer.BadParameter("it is a figure by size: add --by-size", param_hint="--svg")
+    if final and name is not None:
+        raise typer.BadParameter(
+            "--name says which evaluation: leave one out", param_hint="--final"
+        )
     _check_paper(paper)
     for path in (json_file, markdown, svg):
         if path is not None:
             check_writable(path)
-    _compare(runs, against, name, paper, by_size, {"json": json_file, "md": markdown, "svg": svg})
+    files = {"json": json_file, "md": markdown, "svg": svg}
+    _compare(runs, against, name, final, paper, by_size, files)
 
 
 def _check_paper(paper: str | None) -> None:
@@ -119,6 +128,7 @@ def _compare(
     runs: Sequence[Path],
     against: Path | None,
     name: str | None,
+    final: bool,
     paper: str | None,
     by_size: bool,
     files: dict[str, Path | None],
@@ -129,7 +139,7 @@ def _compare(
     from accord.studies.page import markdown as lines
     from accord.studies.sizes_figure import draw_sizes
 
-    found = comparison.compare_runs(runs, against, name)
+    found = comparison.compare_runs(runs, against, name, final=final)
     data = comparison.figures(found, ["accord", *sys.argv[1:]])
     shown = comparison.tables(found)
     page = [line for made in shown for line in lines(made)]

@@ -39,6 +39,9 @@ def study(
     experiment: Annotated[
         str | None, typer.Option(metavar="FILE", help="Experiment file instead of the plan's.")
     ] = None,
+    final: Annotated[
+        bool, typer.Option("--final", help="Evaluate on test sentences; else on dev, as planned.")
+    ] = False,
     pack: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Keep all but checkpoints in an archive (.tar.gz)."),
@@ -53,8 +56,9 @@ def study(
 ) -> None:
     """Train the branches of a plan from one burn-in, evaluate them alike, compare them.
 
-    Run again, it goes on where it stopped. Plans that come along: demo, multi30k, europarl and
-    others, see docs/study.md.
+    Evaluations are on the dev set, by which settings are chosen, unless the plan says `split: test`
+    or you say --final. Run again, it goes on where it stopped. Plans that come along: demo,
+    multi30k, europarl and others, see docs/study.md.
 
     Example: accord study demo --dry-run
     """
@@ -67,6 +71,7 @@ def study(
         experiment=experiment,
         only=only or (),
         changes={"seeds": _whole(seeds), "parallel": parallel, "minutes": minutes},
+        final=final,
     )
     if volume is not None and pack is None:
         raise typer.BadParameter("it cuts the archive: add --pack FILE", param_hint="--volume")
@@ -110,6 +115,8 @@ def _carry_out(
         except (OSError, AccordError) as error:
             typer.echo(f"accord: note: {page} or the archive was not written: {error}", err=True)
 
+    if any(options.split == "dev" for options in found.plan.evaluate):
+        say("evaluating on dev sentences, by which settings are chosen; --final: on test ones")
     page = found.out / "table.md"
     journal = Journal(found.out)
     check_prepared(found, journal)

@@ -120,17 +120,28 @@ def evaluate(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Only the first so many sentences of each set.")
     ] = None,
+    lines: Annotated[
+        str | None,
+        typer.Option(metavar="A-B", help="Only these lines of each set, from 1: 1001-2000."),
+    ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
     *,
     search: SearchSettings,
     model: ModelOptions,
     quiet: Quiet = False,
 ) -> None:
-    """Translate the test set in all directions and score it, direct and through pivots."""
+    """Translate the test set in all directions and score it, direct and through pivots.
+
+    Settings are chosen on --split dev; each look at test sentences is noted in RUN/scored.jsonl.
+
+    Example: accord evaluate demo/agree --split dev --lines 1-50
+    """
     from rich.console import Console
 
     from accord.evaluation.evaluate import evaluate_run
+    from accord.evaluation.records import parse_lines
     from accord.evaluation.tables import tables
+    from accord.evaluation.uses import counted, read_uses
     from accord.inference.ensemble import Ensemble
     from accord.progress import shown_progress
 
@@ -143,6 +154,7 @@ def evaluate(
             ensemble=Ensemble.parse(ensemble) if ensemble is not None else None,
             agreement=agreement,
             limit=limit,
+            lines=None if lines is None else parse_lines(lines),
             against=against,
             progress=progress,
             **vars(model),
@@ -152,3 +164,11 @@ def evaluate(
     else:
         Console().print(tables(found.evaluation, found.comparison))
     typer.echo(f"{found.directory}: figures and translations written", err=True)
+    for same, uses in counted(read_uses(run)).items():
+        if split == "test" and same.split == split and uses[-1].date == found.evaluation.date:
+            times = "once" if len(uses) == 1 else f"{len(uses)} times"
+            typer.echo(
+                f"test set {same.set}, lines {same.first:,} to {same.last:,}: scored {times} by "
+                "this run; choose settings with --split dev",
+                err=True,
+            )

@@ -11,6 +11,7 @@ from accord.evaluation.folder import evaluation_directory, read, write, write_js
 from accord.evaluation.matrix import evaluate, evaluation_name
 from accord.evaluation.records import Evaluated, Evaluation, Origin
 from accord.evaluation.significance import Comparison, compare
+from accord.evaluation.uses import note, uses_of
 from accord.inference.backends.base import LoadSettings, Precision
 from accord.inference.backends.torch_backend import TorchBackend
 from accord.inference.ensemble import Ensemble
@@ -40,6 +41,7 @@ def evaluate_run(
     ensemble: Ensemble | None = None,
     agreement: bool = True,
     limit: int | None = None,
+    lines: tuple[int, int] | None = None,
     against: Path | None = None,
     device: str | None = None,
     threads: int | None = None,
@@ -48,13 +50,14 @@ def evaluate_run(
 ) -> EvaluatedRun:
     """Evaluate all directions of a run and write RUN/evaluation/NAME, replacing an earlier one.
 
+    RUN/scored.jsonl is told which sentences were scored.
     `against` is another run that was evaluated in the same way before: both are compared by paired
     tests, written to against-RUN.json beside the figures.
     """
     progress = progress or Silent()
     opened = RunDirectory(run)
     opened.experiment()  # says so if this is no run directory
-    name = evaluation_name(split, settings, checkpoint, limit)
+    name = evaluation_name(split, settings, checkpoint, limit, lines)
     other = _other(against, run, name) if against else None
     # Found once: a run that is still training may have another best checkpoint a moment later.
     chosen = find_checkpoint(opened.path, checkpoint)
@@ -77,8 +80,10 @@ def evaluate_run(
         ensemble=ensemble,
         agreement=agreement,
         limit=limit,
+        lines=lines,
         progress=progress,
     )
+    note(run, uses_of(evaluated))
     directory = evaluation_directory(run, name)
     write(evaluated, directory)
     comparison = compare(evaluated, other) if other else None

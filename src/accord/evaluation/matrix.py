@@ -75,6 +75,7 @@ def evaluate(
     ensemble: Ensemble | None = None,
     agreement: bool = True,
     limit: int | None = None,
+    lines: tuple[int, int] | None = None,
     progress: Progress | None = None,
 ) -> Evaluated:
     """Evaluate every direction that has a set in `split`; figures and translations.
@@ -82,13 +83,13 @@ def evaluate(
     Zero-shot directions are also translated through the shortest chain of supervised ones, unless
     `pivot` is off, and once more by the `ensemble`, if there is one. `agreement` off saves the
     search for translations that no direction needs where sets are not multi-parallel. `limit` takes
-    the first sentences of each set only.
+    the first sentences of each set only, `lines` those from one to another, counted from 1.
     """
     progress = progress or Silent()
     started = time.monotonic()
     settings = replace(settings, nbest=1)
     graph = translator.graph
-    sets = _find_sets(held_out, split, graph, limit)
+    sets = _find_sets(held_out, split, graph, limit, lines)
     for language in {direction.target for direction in sets}:
         bleu_metric(language)  # a tokeniser that is missing should be known before the search
     if ensemble:
@@ -106,7 +107,7 @@ def evaluate(
     rows = [row.scores for row in scored]
     evaluation = Evaluation(
         format=FORMAT,
-        name=evaluation_name(split, settings, origin.checkpoint, limit),
+        name=evaluation_name(split, settings, origin.checkpoint, limit, lines),
         accord=accord.__version__,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         origin=origin,
@@ -125,13 +126,18 @@ def evaluate(
         seconds=time.monotonic() - started,
         seconds_searching=searched.seconds,
         by_ensemble=tuple(row for row in rows if row.ensemble),
+        lines=lines,
     )
     kept = {row.scores.name: row.statistics for row in scored}
     return Evaluated(evaluation, searched.lines, kept)
 
 
 def evaluation_name(
-    split: str, settings: SearchSettings, checkpoint: str = "best", limit: int | None = None
+    split: str,
+    settings: SearchSettings,
+    checkpoint: str = "best",
+    limit: int | None = None,
+    lines: tuple[int, int] | None = None,
 ) -> str:
     """The folder of an evaluation: `test-beam4`, and whatever differs from the defaults."""
     usual = SearchSettings()
@@ -150,15 +156,26 @@ def evaluation_name(
         parts.append(checkpoint)
     if limit is not None:
         parts.append(f"first{limit}")
+    if lines is not None:
+        parts.append(f"lines{lines[0]}-{lines[1]}")
     return "-".join(parts)
 
 
 def _find_sets(
-    held_out: HeldOutSets, split: str, graph: TranslationGraph, limit: int | None
+    held_out: HeldOutSets,
+    split: str,
+    graph: TranslationGraph,
+    limit: int | None,
+    lines: tuple[int, int] | None,
 ) -> dict[Direction, ParallelText]:
     if limit is not None and limit < 1:
         raise AccordError(f"a limit of {limit} sentences leaves none", fix="give 1 or more")
-    sets = find_sets(held_out, split, graph.directions, limit)
+    if limit is not None and lines is not None:
+        raise AccordError(
+            f"both a limit ({limit}) and lines ({lines[0]}-{lines[1]}) are given",
+            fix=f"give one of them: --limit {limit} is --lines 1-{limit}",
+        )
+    sets = find_sets(held_out, split, graph.directions, limit, lines)
     if not sets:
         given = [name for name in ("dev", "test") if held_out.sets(name)]
         raise AccordError(

@@ -1,5 +1,6 @@
 """The figures of an evaluation, as they stand in evaluation.json."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -66,10 +67,31 @@ def row_name(direction: Direction, via: Sequence[str], ensemble: str = "") -> st
     return f"{direction}.via-{'-'.join(via)}" if via else str(direction)
 
 
+def parse_lines(text: str) -> tuple[int, int]:
+    """First and last line, counted from 1, of `1001-2000`."""
+    found = re.fullmatch(r"([0-9]+)-([0-9]+)", text)
+    first, last = (int(number) for number in found.groups()) if found else (0, 0)
+    if not 1 <= first <= last:
+        raise AccordError(
+            f"{text!r} are no lines",
+            where="--lines",
+            fix="give the first and the last, counted from 1: 1001-2000",
+        )
+    return first, last
+
+
 def find_sets(
-    held_out: HeldOutSets, split: str, directions: Sequence[Direction], limit: int | None
+    held_out: HeldOutSets,
+    split: str,
+    directions: Sequence[Direction],
+    limit: int | None,
+    lines: tuple[int, int] | None = None,
 ) -> dict[Direction, ParallelText]:
-    """The test set of every direction that has one, or its first `limit` sentences."""
+    """The test set of every direction that has one, its first `limit` sentences, or its `lines`.
+
+    A set that has fewer lines than are asked for is refused.
+    """
+    part = slice(limit) if lines is None else slice(lines[0] - 1, lines[1])
     names = {
         (source, target): item.name
         for item in reversed(held_out.sets(split))  # the first that has both languages counts
@@ -79,10 +101,16 @@ def find_sets(
     found = {}
     for direction in directions:
         sources, references = held_out.pair(split, *direction)
-        if sources:
-            found[direction] = ParallelText(
-                names[direction], tuple(sources[:limit]), tuple(references[:limit])
+        if not sources:
+            continue
+        name = names[direction]
+        if lines is not None and lines[1] > len(sources):
+            raise AccordError(
+                f"the {split} set '{name}' has {len(sources):,} lines of {direction}",
+                where=f"--lines {lines[0]}-{lines[1]}",
+                fix=f"give lines from 1 to {len(sources)}",
             )
+        found[direction] = ParallelText(name, tuple(sources[part]), tuple(references[part]))
     return found
 
 
@@ -104,7 +132,9 @@ class DirectionScores:
     bleu_lowercase: Score
     chrf: Score
     off_target: float | None
-    """Share of the hypotheses long enough to tell that are in another language than the target."""
+    """Share of the hypotheses long enough to tell that are in another language than the target.
+
+    A lower bound: half a sentence in another language mostly passes; see `mixed`."""
     off_target_checked: int
     """How many were long enough."""
     length_ratio: float
@@ -117,6 +147,10 @@ class DirectionScores:
     """Nats a sentence: the expected loss of the paper's Definition 1."""
     ensemble: str = ""
     """What was searched with together, for example `direct,via:en`."""
+    mixed: float | None = None
+    """Share of the hypotheses long enough to tell whose parts are in more than one language."""
+    mixed_checked: int = 0
+    """How many were long enough; older evaluations have none."""
 
     @property
     def direction(self) -> str:
@@ -151,6 +185,7 @@ class Average:
     repetition_rate: float
     exact_match: float
     cross_entropy: float | None
+    mixed: float | None = None
 
 
 @dataclass(frozen=True)
@@ -240,6 +275,8 @@ class Evaluation:
     seconds_searching: float
     by_ensemble: tuple[DirectionScores, ...] = ()
     """Zero-shot directions once more, each sentence searched with together with its pivots."""
+    lines: tuple[int, int] | None = None
+    """The first and last line of each set that was scored, counted from 1; None for `limit`."""
 
     @property
     def rows(self) -> tuple[DirectionScores, ...]:

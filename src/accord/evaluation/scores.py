@@ -5,7 +5,10 @@ Definitions (the rates themselves are in `accord.metrics.rates`):
 * BLEU and chrF are sacreBLEU's, with its signature; BLEU cased and lowercased, with the tokeniser
   of the target language. Confidence is sacreBLEU's: 1,000 bootstrap samples, seed 12345.
 * Off-target rate: of the hypotheses with at least `MIN_WORDS` words, the share that py3langid,
-  choosing among the experiment's languages, takes for another language than the target.
+  choosing among the experiment's languages, takes for another language than the target. A lower
+  bound: a sentence that is half in the target language mostly counts as being in it.
+* Mixed rate: of the hypotheses with at least twice as many words, cut into as many equal parts of
+  that many words as there are in them, the share whose parts are not all taken for one language.
 * Length ratio: tokens of the hypotheses over tokens of the references, BLEU's tokens.
 """
 
@@ -14,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -94,6 +98,7 @@ def _scored(
 ) -> Scored:
     hypotheses, target = lines.hypotheses, lines.direction.target
     rate, checked = off_target(hypotheses, target, identified)
+    mixed_rate, mixed_checked = mixed(hypotheses, identified)
     scores = DirectionScores(
         source=lines.direction.source,
         target=target,
@@ -113,6 +118,8 @@ def _scored(
         cross_entropy=None if lines.nats is None else lines.nats / max(lines.tokens, 1),
         cross_entropy_per_sentence=None if lines.nats is None else lines.nats / len(hypotheses),
         ensemble=lines.ensemble,
+        mixed=mixed_rate,
+        mixed_checked=mixed_checked,
     )
     return Scored(scores, counted)
 
@@ -143,6 +150,26 @@ def off_target(
     if not long:
         return None, 0
     return sum(guesser.guess(text) != code for text in long) / len(long), len(long)
+
+
+def mixed(hypotheses: Sequence[str], languages: tuple[str, ...]) -> tuple[float | None, int]:
+    """The rate of mixed sentences, and how many were long enough; None as for `off_target`."""
+    if not languages:
+        return None, 0
+    guesser = _guesser(languages)
+    cut = [parts for text in hypotheses if len(parts := _parts(text)) > 1]
+    if not cut:
+        return None, 0
+    found = sum(len({guesser.guess(part) for part in parts}) > 1 for parts in cut)
+    return found / len(cut), len(cut)
+
+
+def _parts(text: str) -> list[str]:
+    """As many parts of about the same length as have `MIN_WORDS` words or more."""
+    words = list(_WORD.finditer(text))
+    count = len(words) // MIN_WORDS
+    cuts = [round(i * len(words) / count) for i in range(count + 1)] if count else []
+    return [text[words[a].start() : words[b - 1].end()] for a, b in pairwise(cuts)]
 
 
 # --- Unweighted means over directions.
@@ -200,6 +227,7 @@ def average(rows: Sequence[Scored]) -> Average:
         repetition_rate=_mean([row.repetition_rate for row in scores]),
         exact_match=_mean([row.exact_match for row in scores]),
         cross_entropy=_mean_known([row.cross_entropy for row in scores]),
+        mixed=_mean_known([row.mixed for row in scores]),
     )
 
 

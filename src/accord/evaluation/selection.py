@@ -91,7 +91,9 @@ def evaluations(runs: Sequence[Path]) -> dict[str, list[Point]]:
             point = _evaluated(run.name, evaluation)
             if point is not None:
                 settings = SearchSettings(**evaluation.search)
-                name = evaluation_name(evaluation.split, settings, limit=evaluation.limit)
+                name = evaluation_name(
+                    evaluation.split, settings, limit=evaluation.limit, lines=evaluation.lines
+                )
                 found[name].append(point)
     return dict(found)
 

@@ -4,7 +4,9 @@ Both systems are scored on the same 1,000 samples of the test set, as are all di
 multi-parallel set, so that what makes some sentences hard for everyone cancels out. With d the
 differences over the samples, the 95 % interval is read off d, and p is the share of samples with
 |d - mean(d)| >= |observed difference|: how often chance alone would bring a difference as large,
-either way (two-sided). sacreBLEU centres |d| instead of d, which gives identical systems p = 0.001.
+either way (two-sided). The interval decides: a difference is beyond chance where it leaves out 0. p
+is told beside it, and near 0.05 the two may disagree. sacreBLEU centres |d| instead of d, which
+gives identical systems p = 0.001.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,6 +42,11 @@ class Difference:
     high: float
     """95 % of the samples' differences lie between these."""
     p: float
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether the interval leaves out 0: what decides everywhere, whatever p is."""
+        return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True)
@@ -127,7 +134,7 @@ def _check_same_set(ours: Lines, theirs: Lines) -> None:
     if (ours.sources, ours.references) != (theirs.sources, theirs.references):
         raise AccordError(
             f"the two runs were evaluated on different sentences of {ours.direction}",
-            fix="compare runs with the same test set (and the same --limit)",
+            fix="compare runs with the same test set (and the same --limit or --lines)",
         )
 
 

@@ -85,7 +85,7 @@ def _cell(row: DirectionScores, pivot: DirectionScores | None) -> str:
 def _averages(evaluation: Evaluation) -> "Table":
     table = _table(
         "Means over directions",
-        "", "BLEU", "chrF", "off-tgt", "length", "copied", "loops", "exact", "nats",
+        "", "BLEU", "chrF", "off-tgt", "mixed", "length", "copied", "loops", "exact", "nats",
     )  # fmt: skip
     for name, average in evaluation.averages.items():
         table.add_row(f"{_NAMES.get(name, name)} ({len(average.directions)})", *_figures(average))
@@ -97,6 +97,7 @@ def _figures(average: Average) -> list[str]:
         f"{average.bleu:.1f} ±{average.bleu_confidence:.1f}",
         f"{average.chrf:.1f}",
         "?" if average.off_target is None else f"{average.off_target:.1%}",
+        "?" if average.mixed is None else f"{average.mixed:.1%}",
         f"{average.length_ratio:.2f}",
         f"{average.copy_rate:.1%}",
         f"{average.repetition_rate:.1%}",

@@ -116,6 +116,9 @@ HALF = 0.50
 LITTLE_OFF_TARGET = 0.10
 MOST_OFF_TARGET = 0.50
 LEAST_BLEU = 5.0
+LOWER_BOUND = (
+    "Off-target rates are lower bounds: a sentence that is half in another language mostly passes."
+)
 
 Verdict = Literal["yes", "partly", "no", "open"]
 _WORDS: dict[Verdict, str] = {"yes": "Yes", "partly": "Partly", "no": "No", "open": "Open"}
@@ -165,9 +168,11 @@ def measured(evaluation: Evaluation) -> str:
     """Which sentences were translated, by what, and how."""
     origin, search = evaluation.origin, evaluation.search
     lines = span([row.sentences for row in evaluation.directions])
-    first = f" (the first {count(evaluation.limit)} of each set)" if evaluation.limit else ""
+    part = f" (the first {count(evaluation.limit)} of each set)" if evaluation.limit else ""
+    if evaluation.lines:
+        part = f" (lines {' to '.join(map(count, evaluation.lines))} of each set)"
     return (
-        f"Measured on the {evaluation.split} set, {lines} sentences a direction{first}, with beam "
+        f"Measured on the {evaluation.split} set, {lines} sentences a direction{part}, with beam "
         f"{search['beam']} and length penalty {search['length_penalty']:g}, by checkpoint "
         f"{origin.checkpoint} (step {count(origin.step)}) of run {origin.run}, "
         f"{origin.precision} on {origin.device}."
@@ -207,6 +212,9 @@ def _details(
         f"The weakest zero-shot direction is {worst.direction}: BLEU {score(worst.bleu.score)}"
         f"{_off_target_words(worst.off_target)}."
     )
+    known = [row.mixed for row in rows if row.mixed is not None]
+    if known:
+        said.append(f"{LOWER_BOUND} Mixed zero-shot translations: {percent(fmean(known))}.")
     if supervised := evaluation.averages.get("supervised"):
         count_of = len(supervised.directions)
         said.append(f"Supervised BLEU {score(supervised.bleu)} over {count_of} directions.")

@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from accord.config.schema import Experiment
 from accord.data.store import read_manifest
 from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory, read
 from accord.evaluation.records import Evaluated, Evaluation
+from accord.evaluation.uses import Use, read_uses
 from accord.report.answer import Answer, System, answer, systems
 from accord.run_directory import RunDirectory, read_metrics
 
@@ -101,6 +102,8 @@ class ReportedRun:
     history: History
     manifest: Mapping[str, Any]
     environment: Mapping[str, Any]
+    uses: tuple[Use, ...]
+    """What it has scored, and when."""
 
     @property
     def evaluation(self) -> Evaluation:
@@ -133,16 +136,19 @@ def build(runs: Sequence[Path], *, name: str | None = None) -> Report:
     return Report(chosen, found, compared, said, notes(found))
 
 
-def read_runs(runs: Sequence[Path], name: str | None = None) -> tuple[str, tuple[ReportedRun, ...]]:
+def read_runs(
+    runs: Sequence[Path], name: str | None = None, split: str | None = None
+) -> tuple[str, tuple[ReportedRun, ...]]:
     """Runs that have been evaluated alike, and the name of that evaluation.
 
-    Without a `name`, the evaluation is chosen among those that all runs have: whole sets before
-    parts of them, test before dev, then the newest of the first run.
+    Without a `name`, the evaluation is chosen among those that all runs have, and that are of the
+    `split` if one is given: whole sets before parts of them, test before dev, then the newest of
+    the first run.
     """
     labels = _labels(runs)
     opened = [RunDirectory(run) for run in runs]
     experiments = [run.experiment() for run in opened]  # says so if this is no run directory
-    chosen = _choose(runs, name)
+    chosen = _choose(runs, name, split)
     found = tuple(
         ReportedRun(
             label=labels[i],
@@ -151,6 +157,7 @@ def read_runs(runs: Sequence[Path], name: str | None = None) -> tuple[str, tuple
             history=read_history(run.metrics),
             manifest=read_manifest(run.path),
             environment=_environment(run.path / "environment.json"),
+            uses=tuple(read_uses(run.path)),
         )
         for i, run in enumerate(opened)
     )
@@ -174,7 +181,7 @@ def _labels(runs: Sequence[Path]) -> list[str]:
     return labels
 
 
-def _choose(runs: Sequence[Path], name: str | None) -> str:
+def _choose(runs: Sequence[Path], name: str | None, split: str | None) -> str:
     there = [_names(run) for run in runs]
     for run, names in zip(runs, there, strict=True):
         if not names:
@@ -200,7 +207,13 @@ def _choose(runs: Sequence[Path], name: str | None) -> str:
             f"the runs were not evaluated alike: {lists}",
             fix="run `accord evaluate` on each with the same options",
         )
-    return max(shared, key=lambda found: _rank(evaluation_directory(runs[0], found)))
+    ranks = {
+        found: _rank(Evaluation.load(evaluation_directory(runs[0], found))) for found in shared
+    }
+    wanted = [found for found in shared if split in (None, ranks[found].split)]
+    if not wanted:
+        raise _not_on(split or "", runs, shared)
+    return max(wanted, key=lambda found: ranks[found])
 
 
 def _names(run: Path) -> list[str]:
@@ -209,9 +222,30 @@ def _names(run: Path) -> list[str]:
     return sorted(file.parent.name for file in files)
 
 
-def _rank(directory: Path) -> tuple[bool, bool, str, str]:
-    found = Evaluation.load(directory)
-    return found.limit is None, found.split == "test", found.date, found.name
+class _Rank(NamedTuple):
+    """How good an evaluation is to report by: in this order."""
+
+    whole: bool
+    split: str
+    """`test` comes after `dev`, also by the alphabet."""
+    date: str
+    name: str
+
+
+def _rank(found: Evaluation) -> _Rank:
+    whole = found.limit is None and found.lines is None
+    return _Rank(whole, found.split, found.date, found.name)
+
+
+def _not_on(split: str, runs: Sequence[Path], shared: Sequence[str]) -> AccordError:
+    dev = split == "dev"
+    other = f"; on test sentences, for a last word: --final or --name {shared[0]}" if dev else ""
+    return AccordError(
+        f"the runs have no evaluation on {split} sentences in common"
+        + (", and settings are chosen by these" if dev else ""),
+        where=", ".join(map(str, runs)),
+        fix=f"run `accord evaluate RUN --split {split}` on each{other}",
+    )
 
 
 def _environment(path: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accord.evaluation.records import DirectionScores, Evaluation
+from accord.evaluation.uses import counted
 from accord.graph import KINDS
 from accord.report.contents import Report, ReportedRun, Validation
 from accord.report.numbers import NONE, count, nats, percent, score
@@ -36,7 +37,15 @@ _MOST_STEPS = 20
 def all_figures(run: ReportedRun) -> Grid:
     """Everything that was measured in every direction."""
     scores = ["BLEU", "± 95 %", "BLEU lowercase", "chrF2", "± 95 %"]
-    rates = ["off target", "length ratio", "copied", "repetitive", "exact", "nats a subword"]
+    rates = [
+        "off target",
+        "mixed",
+        "length ratio",
+        "copied",
+        "repetitive",
+        "exact",
+        "nats a subword",
+    ]
     head = ["direction", "kind", "sentences", *scores, *rates]
     return grid(f"All figures of {run.label}", head, map(_figures, run.evaluation.rows))
 
@@ -54,6 +63,7 @@ def _figures(row: DirectionScores) -> list[str]:
         score(row.chrf.score),
         score(row.chrf.confidence_var),
         percent(row.off_target),
+        percent(row.mixed),
         f"{row.length_ratio:.2f}",
         percent(row.copy_rate),
         percent(row.repetition_rate),
@@ -114,6 +124,26 @@ def signatures(report: Report) -> Grid:
         for (name, signature), held in found.items()
     ]
     return grid("Signatures of the scores", ["score", "signature", "directions"], rows, prose=True)
+
+
+def scored(report: Report) -> Grid:
+    """How often every run has scored which sentences; those of the test set should be few."""
+    rows = [
+        [
+            run.label,
+            f"{same.split}, {same.set}",
+            f"{count(same.first)} to {count(same.last)}",
+            count(len(uses)),
+            count(len({(use.checkpoint, use.step) for use in uses})),
+            uses[0].date[:10],
+            uses[-1].date[:10],
+            same.references[:12],
+        ]
+        for run in report.runs
+        for same, uses in counted(run.uses).items()
+    ]
+    head = ["run", "set", "lines", "times", "checkpoints", "first", "last", "SHA-256 of references"]
+    return grid("How often sentences were scored, as noted in scored.jsonl", head, rows)
 
 
 def environments(report: Report) -> Grid:

@@ -21,7 +21,7 @@ from accord.report.figures import accounts
 from accord.report.heatmap import bleu_maps, off_target_maps
 from accord.report.latex import latex
 from accord.report.numbers import count, percent, score, span
-from accord.report.paper_table import NAMES, table
+from accord.report.paper_table import MARK, MEANING, NAMES, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +65,7 @@ def _context(report: Report) -> "Mapping[str, Any]":
         "checked": span([row.off_target_checked for row in report.main.evaluation.directions]),
         "tables": [table(report.systems, metric) for metric in NAMES],
         "names": NAMES,
+        "mark": f"{MARK} different from {report.main.label} {MEANING}",
         "latex": latex(report),
         "curves": [_drawn(chart) for chart in learning_curves(report)],
         "consistent": _drawn(consistent) if consistent else None,
@@ -76,6 +77,7 @@ def _context(report: Report) -> "Mapping[str, Any]":
         "figures": [figures.all_figures(run) for run in report.runs],
         "signatures": figures.signatures(report),
         "environments": figures.environments(report),
+        "scored": figures.scored(report),
         "experiments": [(run.label, dump(run.experiment)) for run in report.runs],
     }
 

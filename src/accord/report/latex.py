@@ -4,7 +4,7 @@ import re
 
 from accord.report.contents import Report
 from accord.report.numbers import NONE, score
-from accord.report.paper_table import MARKS, NAMES, Cell, Metric, Row, table
+from accord.report.paper_table import MARK, MEANING, NAMES, Cell, Metric, Row, table
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -15,7 +15,6 @@ _SPECIAL = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
     **{character: f"${character}$" for character in "<>"},  # other signs in the old encoding
 }
-_MARKS = {"†": r"$^{\dagger}$", "‡": r"$^{\ddagger}$"}
 
 
 def latex(report: Report, metric: Metric = "bleu") -> str:
@@ -70,10 +69,7 @@ def _cell(cell: Cell) -> str:
 def _caption(report: Report, metric: Metric, marked: bool) -> str:
     said = [f"{NAMES[metric]} by direction; in bold the best of a row. {report.answer.measured}"]
     if marked:
-        limits = ", ".join(f"{mark} p < {limit:g}" for limit, mark in reversed(MARKS))
-        said.append(
-            f"Different from {report.systems[0].label} by a paired bootstrap test: {limits}."
-        )
+        said.append(f"{MARK} different from {report.systems[0].label} {MEANING}.")
     return " ".join(said)
 
 
@@ -85,6 +81,4 @@ def _signatures(report: Report, metric: Metric) -> list[str]:
 
 
 def _marked(line: str) -> str:
-    for mark, command in _MARKS.items():
-        line = line.replace(mark, command)
-    return line.replace(NONE, "--")
+    return line.replace(MARK, r"$^{\dagger}$").replace(NONE, "--")

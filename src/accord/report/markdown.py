@@ -6,13 +6,13 @@ from pathlib import Path
 
 from accord.files import atomic_write
 from accord.report import figures
-from accord.report.answer import QUESTION
+from accord.report.answer import LOWER_BOUND, QUESTION
 from accord.report.contents import Report
 from accord.report.examples import DirectionExamples, examples
 from accord.report.figures import Grid, accounts
 from accord.report.heatmap import HeatCell, HeatMap, bleu_maps, off_target_maps
 from accord.report.numbers import NONE, score
-from accord.report.paper_table import MARKS, NAMES, Cell, Table, table
+from accord.report.paper_table import MARK, MEANING, NAMES, Cell, Table, table
 
 _EXAMPLES = 3
 _SPECIAL = re.compile(r"([\\`*_\[\]#|~])")
@@ -52,6 +52,9 @@ def _lines(report: Report) -> Iterator[str]:
     for heat in (*bleu_maps(report), *off_target_maps(report)):
         yield from _matrix(heat)
 
+    if any(row.off_target is not None for row in report.main.evaluation.directions):
+        yield f"{LOWER_BOUND}\n"
+
     yield "## Consistency\n"
     yield from _grid(figures.consistency(report))
     for run in report.runs:
@@ -67,6 +70,8 @@ def _lines(report: Report) -> Iterator[str]:
     for run in report.runs:
         yield from _grid(figures.all_figures(run))
     yield "## Environment\n"
+    if (scored := figures.scored(report)).rows:
+        yield from _grid(scored)
     yield from _grid(figures.environments(report))
     yield from _grid(figures.signatures(report))
 
@@ -85,11 +90,7 @@ def marks_explained(made: Table) -> str:
     """What the marks of a table mean; nothing where there are none."""
     if not made.marked:
         return ""
-    limits = ", ".join(f"{mark} p < {limit:g}" for limit, mark in reversed(MARKS))
-    return (
-        f" {limits}: different from {escape(made.systems[0].label)} by a paired bootstrap test "
-        "(two-sided, 1,000 samples, not corrected for the number of tests)."
-    )
+    return f" {MARK} different from {escape(made.systems[0].label)} {MEANING}."
 
 
 def _cell(cell: Cell) -> str:

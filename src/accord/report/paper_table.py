@@ -15,8 +15,12 @@ from accord.graph import KINDS
 from accord.report.answer import System, common
 
 Metric = Literal["bleu", "chrf"]
-# Two-sided, paired, against the first column, not corrected for the number of tests.
-MARKS = ((0.01, "‡"), (0.05, "†"))
+# Against the first column, by the 95 % interval, not corrected for the number of tests.
+MARK = "†"
+MEANING = (
+    "beyond chance: the 95 % interval of the difference (paired bootstrap, 1,000 samples, not "
+    "corrected for the number of tests) leaves out 0"
+)
 NAMES: dict[Metric, str] = {"bleu": "BLEU", "chrf": "chrF2"}
 _EXTRA = {"iwslt_4": "IWSLT 2017, 4 directions", "iwslt_12": "IWSLT 2017, 12 directions"}
 
@@ -135,4 +139,4 @@ def _known(row: DirectionScores, metric: Metric) -> float:
 
 
 def _mark(difference: Difference) -> str:
-    return next((mark for limit, mark in MARKS if difference.p < limit), "")
+    return MARK if difference.beyond_chance else ""

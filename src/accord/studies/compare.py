@@ -11,6 +11,7 @@ import accord
 from accord.errors import AccordError
 from accord.evaluation.records import Average, DirectionScores, Evaluated, Evaluation
 from accord.evaluation.significance import Comparison, Difference, compare
+from accord.evaluation.uses import counted, uses_of
 from accord.machine import commit
 from accord.report.answer import direct, in_way
 from accord.report.contents import ReportedRun, notes, read_runs
@@ -53,22 +54,35 @@ class ComparedRuns:
 
 
 def compare_runs(
-    runs: Sequence[Path], against: Path | None = None, name: str | None = None
+    runs: Sequence[Path],
+    against: Path | None = None,
+    name: str | None = None,
+    *,
+    final: bool = False,
 ) -> ComparedRuns:
-    """Read runs and test them against one, which need not be among them, and against pivots."""
+    """Read runs and test them against one, which need not be among them, and against pivots.
+
+    Without the `name` of an evaluation it is one on dev sentences, or on test if this is `final`.
+    """
     paths = list(runs)
     base = None
     if against is not None:
         same = [path for path in paths if path.resolve() == against.resolve()]
         paths = paths if same else [against, *paths]
         base = paths.index(same[0] if same else against)
-    chosen, found = read_runs(paths, name)
+    chosen, found = read_runs(paths, name, "test" if final else "dev")
     for other in found[1:]:
         _check_alike(found[0], other)
     basic = None if base is None else found[base]
     gains = [gain for run in found for gain in _gains(run, basic)]
     label = basic.label if basic else None
-    return ComparedRuns(chosen, tuple(paths), found, label, tuple(gains), notes(found))
+    said = (*notes(found), *_on_test(found[0].evaluation))
+    return ComparedRuns(chosen, tuple(paths), found, label, tuple(gains), said)
+
+
+def _on_test(evaluation: Evaluation) -> Iterator[str]:
+    if evaluation.split == "test":
+        yield "these are test sentences: for a last word, not for choosing settings"
 
 
 def _check_alike(first: ReportedRun, other: ReportedRun) -> None:
@@ -87,13 +101,14 @@ def _check_alike(first: ReportedRun, other: ReportedRun) -> None:
             raise AccordError(
                 f"{first.label} and {other.label} were evaluated on different sentences of "
                 f"{item.direction}",
-                fix="evaluate runs of the same test set (and the same --limit)",
+                fix="evaluate runs of the same test set (and the same --limit or --lines)",
             )
 
 
 def _how(evaluation: Evaluation) -> dict[str, Any]:
     search = {key: value for key, value in evaluation.search.items() if key != "batch_tokens"}
-    return {"split": evaluation.split, "limit": evaluation.limit, **search}
+    part = {"limit": evaluation.limit, "lines": evaluation.lines}
+    return {"split": evaluation.split, **part, **search}
 
 
 def _gains(run: ReportedRun, basic: ReportedRun | None) -> Iterator[Gain]:
@@ -225,6 +240,7 @@ def _run_figures(run: ReportedRun) -> dict[str, Any]:
         "updates": origin.step,
         "seconds": run.history.seconds,
         "data": run.manifest["fingerprint"],
+        "times scored": _times(run),
         "command": shlex.join(["accord", *map(str, (known.get("command") or [])[1:])]),
         "commit": known.get("commit"),
         "trained on": known.get("device"),
@@ -249,6 +265,13 @@ def _direction_figures(row: DirectionScores) -> dict[str, Any]:
             "exact_match": row.exact_match,
         }
     )
+
+
+def _times(run: ReportedRun) -> dict[str, int]:
+    """How often the run has scored the sentences of each set that the figures are of."""
+    known = counted(run.uses)
+    own = counted(uses_of(run.evaluated))
+    return {same.set: len(known.get(same, ())) for same in own}
 
 
 def _rounded(values: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from accord.config.checks import Location
 from accord.config.load import load, load_section, recipe, shipped_plan
@@ -17,6 +17,7 @@ from accord.config.schema import Experiment
 from accord.config.section import Real, Section, Whole
 from accord.errors import AccordError
 from accord.evaluation.matrix import evaluation_name
+from accord.evaluation.records import parse_lines
 from accord.inference.ensemble import Ensemble
 from accord.inference.results import SearchSettings
 from accord.studies.commands import assignment
@@ -26,17 +27,27 @@ Settings = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value i
 _HELP = "start from one of recipes/plans/*.yaml; docs/study.md lists the keys"
 
 
+def _checked_lines(text: str) -> str:
+    try:
+        parse_lines(text)
+    except AccordError as error:
+        raise ValueError(f"{error.what}: {error.fix}") from None
+    return text
+
+
 class EvaluationOptions(Section):
     """How a run is evaluated: options of `accord evaluate`."""
 
-    split: Literal["test", "dev"] = "test"
-    """test or dev."""
+    split: Literal["test", "dev"] = "dev"
+    """dev, by which settings are chosen, or test; `accord study --final` is always on test."""
     beam: Annotated[Whole, Field(ge=1)] = 4
     """Beam size; 1 is greedy search."""
     checkpoint: str = "best"
     """best, last, average or step-00001000."""
     limit: Annotated[Whole, Field(ge=1)] | None = None
     """Only the first so many sentences of each set."""
+    lines: Annotated[str, AfterValidator(_checked_lines)] | None = None
+    """Only these lines of each set, counted from 1: 1001-2000."""
     ensemble: str | None = None
     """Search with the text and its pivots at once: direct,via:en."""
     pivot: bool = True
@@ -47,15 +58,16 @@ class EvaluationOptions(Section):
     @property
     def name(self) -> str:
         """The name of the evaluation that runs get by it."""
-        return evaluation_name(
-            self.split, SearchSettings(beam=self.beam), self.checkpoint, self.limit
-        )
+        lines = None if self.lines is None else parse_lines(self.lines)
+        search = SearchSettings(beam=self.beam)
+        return evaluation_name(self.split, search, self.checkpoint, self.limit, lines)
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """For the command line."""
         some = ["--split", self.split, "--beam", str(self.beam), "--checkpoint", self.checkpoint]
         some += ["--limit", str(self.limit)] if self.limit is not None else []
+        some += ["--lines", self.lines] if self.lines is not None else []
         some += ["--ensemble", self.ensemble] if self.ensemble is not None else []
         some += [] if self.pivot else ["--no-pivot"]
         return (*some, *([] if self.agreement else ["--no-agreement"]))
@@ -153,8 +165,12 @@ def plan_study(
     experiment: str | None = None,
     only: Sequence[str] = (),
     changes: Mapping[str, Any] | None = None,
+    final: bool = False,
 ) -> PlannedStudy:
-    """Read a plan, put `changes` in the place of its keys, and check every run's experiment."""
+    """Read a plan, put `changes` in the place of its keys, and check every run's experiment.
+
+    If it is `final`, all its evaluations are on test sentences.
+    """
     plan, where = load_section(file, StudyPlan, "plan", _HELP)
     given = {key: value for key, value in (changes or {}).items() if value is not None}
     if plan.variants and "seeds" in given:
@@ -163,6 +179,9 @@ def plan_study(
             where=where(("variants",)),
             fix="leave --seeds out, and set training.seed in the variants",
         )
+    if final:
+        on_test = {"split": "test"}
+        given["evaluate"] = tuple(item.model_copy(update=on_test) for item in plan.evaluate)
     plan = plan.model_copy(update=given)
     _check(plan, only, where)
     place = out or Path("studies") / file.stem
@@ -171,7 +190,7 @@ def plan_study(
     made = _Planner(plan, source, place, plan.variants or seeds, where)
     # The others need the one that they are tested against.
     names = sorted(only or plan.branches, key=lambda name: name != plan.against)
-    return PlannedStudy(
+    study = PlannedStudy(
         file,
         plan,
         source,
@@ -180,6 +199,23 @@ def plan_study(
         tuple(made.origin(v) for v in made.variants) if plan.basic is not None else (),
         tuple(made.branch(name, v) for name in names for v in made.variants),
     )
+    _check_sets(study)
+    return study
+
+
+def _check_sets(study: PlannedStudy) -> None:
+    """The sentences to evaluate on are known before any time is spent on training."""
+    for run in study.branches:
+        for options in study.plan.evaluate:
+            if options.split not in run.experiment.held_out:
+                dev = options.split == "dev"
+                raise AccordError(
+                    f"{run.name} is to be evaluated on the {options.split} set, but the experiment "
+                    "names none",
+                    where=str(study.experiment),
+                    fix=f"add `{options.split}` to the experiment and prepare it again"
+                    + (", or evaluate on test sentences: --final" if dev else ""),
+                )
 
 
 def _experiment(name: str) -> Path:
@@ -209,9 +245,15 @@ def _check(plan: StudyPlan, only: Sequence[str], where: Callable[[Location], str
                 where=where(location),
                 fix=f"give other names; {BURN_IN!r} is the common run",
             )
-    for options in plan.evaluate:
+    for number, options in enumerate(plan.evaluate):
         if options.ensemble is not None:
             Ensemble.parse(options.ensemble)
+        if options.limit is not None and options.lines is not None:
+            raise AccordError(
+                f"both limit {options.limit} and lines {options.lines} are given",
+                where=where(("evaluate", number)),
+                fix="give one of them",
+            )
 
 
 def _directories(plan: StudyPlan) -> Iterator[tuple[Location, Sequence[str]]]:

@@ -26,6 +26,7 @@ from accord.config.load import store_directory
 from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory, read, write_json
 from accord.evaluation.significance import compare
+from accord.evaluation.uses import FILE
 from accord.models.checkpoint import Checkpoints
 from accord.run_directory import RunDirectory
 from accord.studies import branches as state
@@ -294,6 +295,7 @@ KEPT = (
     "environment.json",
     "manifest.json",
     "metrics.jsonl",
+    FILE,
     "evaluation/[!.]*/*",
 )
 

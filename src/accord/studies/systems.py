@@ -70,7 +70,9 @@ def beside_paper(found: ComparedRuns, paper: str) -> list[PaperComparison]:
 
 def _same_data(outcome: Outcome, paper: str) -> bool:
     return all(
-        run.evaluation.limit is None and tables.on_paper_data(run.experiment, paper)
+        run.evaluation.limit is None
+        and run.evaluation.lines is None
+        and tables.on_paper_data(run.experiment, paper)
         for run in outcome.report.runs
     )
 
