@@ -46,7 +46,12 @@ test: "data/test.{lang}"
 overlap: {mode: disjoint, matching: normalised}
 cleaning: {wrong_language: true}
 vocabulary: {size: 16000}
+model: {kind: transformer, preset: transformer}
 ```
+
+**Say which model.** For a new experiment take the Transformer, as above. A file that names no model
+trains the paper's GNMT, and will go on doing so: an old file does not become another experiment
+because a new kind of model has come.
 
 ```
 accord config recipes/demo.yaml                   # check a file; print it with every key in force

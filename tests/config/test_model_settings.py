@@ -20,7 +20,7 @@ def settings(tmp_path, text: str, *overrides: str) -> ModelSettings:
 
 def test_what_was_in_force_without_a_kind_still_is(tmp_path):
     found = settings(tmp_path, "{}").model_dump(exclude_none=True)
-    kind = {"kind": "gnmt", "preset": "paper"}
+    kind = {"kind": "gnmt", "preset": "paper", "tag": "source"}
     assert found == {**kind, "units": 512, "dropout": 0.2, "input_feeding": True}
     assert ModelSettings() == settings(tmp_path, "{}")
 
@@ -49,6 +49,12 @@ def test_a_gnmt_experiment_becomes_a_transformer_on_the_command_line(tmp_path):
     assert settings(tmp_path, text, *(f"model.{each}" for each in changes)).heads == 8
 
 
+@pytest.mark.parametrize("kind", ["gnmt", "transformer"])
+def test_the_tag_is_the_encoder_s_unless_said(tmp_path, kind):
+    assert settings(tmp_path, f"{{kind: {kind}}}").tag == "source"
+    assert settings(tmp_path, f"{{kind: {kind}, tag: both}}").tag == "both"
+
+
 @pytest.mark.parametrize(
     ("text", "key", "remedy"),
     [
@@ -64,6 +70,30 @@ def test_a_gnmt_experiment_becomes_a_transformer_on_the_command_line(tmp_path):
         ("{kind: rnn}", "kind", "transformer"),
         ("{kind: [transformer]}", "kind", "transformer"),
         ("{units: null}", "units", "Width"),
+        ("{kind: transformer, units: 0}", "units", "Width"),
+        ("{kind: transformer, heads: 0}", "heads", "share out the units"),
+        ("{kind: transformer, units: 32, heads: 64}", "heads", "multiple of heads"),
+        ("{kind: transformer, preset: transformer-small, heads: 6}", "heads", "multiple of heads"),
+        ("{kind: transformer, feed_forward: -1}", "feed_forward", "inside the feed-forward"),
+        ("{kind: transformer, decoder_layers: 0}", "decoder_layers", "decoder layers"),
+        ("{kind: transformer, dropout: 1.0}", "dropout", "dropped"),
+        ("{kind: transformer, norm: middle}", "norm", "before every sub-layer"),
+        ("{kind: transformer, tables: both}", "tables", "one table of embeddings"),
+        (
+            "{kind: transformer, encoder_layers: 2, encoder_residual: 3}",
+            "encoder_residual",
+            "from 1 to 2",
+        ),
+        (
+            "{kind: transformer, preset: transformer-small, encoder_residual: 4}",
+            "encoder_residual",
+            "from 1 to 3",
+        ),
+        ("{norm: post}", "norm", "model.kind to transformer"),
+        ("{tables: shared}", "tables", "model.kind to transformer"),
+        ("{feed_forward: 64}", "feed_forward", "model.kind to transformer"),
+        ("{tag: nowhere}", "tag", "encoder, before the sentence"),
+        ("{tag: null}", "tag", "encoder, before the sentence"),
     ],
 )
 def test_keys_that_do_not_go_together_are_refused_with_a_remedy(tmp_path, text, key, remedy):

@@ -25,7 +25,11 @@ PAPER = {
     "iwslt17-star": ("iwslt17", 8, 12),
 }
 OURS = {"small-data": ("europarl", 6, 6), "multi30k": ("multi30k", 6, 6)}
-ALL = PAPER | OURS | {f"{name}-small": facts for name, facts in PAPER.items()}
+TRANSFORMERS = {
+    f"{name}-transformer": (PAPER | OURS)[name]
+    for name in ("europarl", "un2", "iwslt17", "multi30k")
+}
+ALL = PAPER | OURS | {f"{name}-small": facts for name, facts in PAPER.items()} | TRANSFORMERS
 
 # Lines of training data in the paper's table: IWSLT17 and IWSLT17*.
 TABLE = {
@@ -115,6 +119,28 @@ def test_the_small_recipe_differs_in_training_only(name):
     assert small.training.optimizer.kind == "adam"
     assert not small.model.input_feeding
     assert 0 < small.objective.agreement.start < small.training.steps < 50_000
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_a_transformer_reads_the_same_store(name):
+    plain = name.removesuffix("-transformer")
+    mine, theirs = load(recipe(name)), load(recipe(plain))
+    assert data_settings(mine) == data_settings(theirs)
+    assert mine.store == f"stores/{plain}"
+    assert (mine.run, theirs.run) == ("runs/{name}", "runs/{name}")
+    assert mine.model.kind == "transformer"
+    complete = mine.objective.complete
+    assert 0 < complete.start < mine.training.steps
+
+
+def test_every_data_set_has_a_transformer():
+    assert {facts[0] for facts in TRANSFORMERS.values()} == set(ORIGINALS)
+
+
+@pytest.mark.parametrize("name", [each for each in ALL if each not in TRANSFORMERS])
+def test_what_trained_a_gnmt_still_does(name):
+    """Published figures are those of these recipes."""
+    assert load(recipe(name)).model.kind == "gnmt"
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -190,6 +190,16 @@ def test_onnx_cannot_hold_a_transformer_yet(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize("place", ["target", "both"])
+def test_no_format_holds_a_tag_that_the_decoder_reads(tmp_path, place):
+    run = made_run(tmp_path, held_out=False, tag=place)
+    with pytest.raises(AccordError, match="holds no model whose tag is read by") as e:
+        export_run(run, tmp_path / "none", to="onnx")
+    assert e.value.where == f"{run}, key model.tag: {place}"
+    assert "model.tag source" in e.value.fix
+    assert not (tmp_path / "none").exists()
+
+
 def test_every_format_that_is_written_can_be_read():
     assert EXPORTERS.keys() == BACKENDS.keys()
     assert all(name == exporter.format for name, exporter in EXPORTERS.items())

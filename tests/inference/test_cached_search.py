@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from accord.config.model_settings import TagPlace
 from accord.data.vocabulary import EOS
 from accord.inference import beam_step, cuda_steps
 from accord.inference.beam_search import BeamSearch, TorchEngine, padded
@@ -27,10 +28,11 @@ def model(seed: int = 3, *, ends: float = 1.6, copying: bool = False):
     return cached(seed, V, D, ends=ends, copying=copying)
 
 
-def transformer(heads: int = 2):
+def transformer(heads: int = 2, tag: TagPlace = "source", seed: int = 4):
     """Random weights, large enough for translations that differ."""
-    torch.manual_seed(4)
-    network = Transformer(V, 16 * heads, 1, 2, heads=heads, feed_forward=24).double().eval()
+    torch.manual_seed(seed)
+    network = Transformer(V, 16 * heads, 1, 2, heads=heads, feed_forward=24, tag=tag)
+    network = network.double().eval()
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             if "norm" not in name:
@@ -39,7 +41,12 @@ def transformer(heads: int = 2):
     return network
 
 
-every_model = pytest.mark.parametrize("made", [model, transformer])
+def reading_the_tag(heads: int = 2):
+    """The same with the tag in the decoder."""
+    return transformer(heads, tag="target", seed=1)
+
+
+every_model = pytest.mark.parametrize("made", [model, transformer, reading_the_tag])
 
 
 def warmed(step):
@@ -96,7 +103,9 @@ def test_reordering_by_an_index_finds_what_copying_finds(way):
 
 
 @every_way
-@pytest.mark.parametrize("network", [model(), model(copying=True), transformer()])
+@pytest.mark.parametrize(
+    "network", [model(), model(copying=True), transformer(), reading_the_tag()]
+)
 def test_recorded_steps_change_no_result(way, network):
     sources = random_sources(37)
     made = recorded(network, **way)

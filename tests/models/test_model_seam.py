@@ -16,17 +16,23 @@ LENGTHS = torch.tensor([5, 3, 2])
 TARGET = torch.tensor([[7, 8, 9, 5, 1], [6, 4, 1, 0, 0], [9, 9, 9, 9, 1]])
 
 
-def make(name: str) -> Seq2Seq:
+def make(name: str, tag: str = "source") -> Seq2Seq:
     torch.manual_seed(1)
     if name == "gnmt":
-        return GNMT(V, D).double().eval()
+        return GNMT(V, D, tag=tag).double().eval()
     if name == "transformer":
-        return Transformer(V, D, 2, 2, heads=2, feed_forward=12).double().eval()
+        return Transformer(V, D, 2, 2, heads=2, feed_forward=12, tag=tag).double().eval()
     assert name in ("cached", "copied"), f"say how a {name} is made"
     return cached(1, V, D, copying=name == "copied")
 
 
-every_model = pytest.mark.parametrize("name", ["gnmt", "transformer", "cached", "copied"])
+# Beside them both kinds with the tag in other places.
+_MADE = [("cached", "source"), ("copied", "source")]
+_MADE += [(kind, tag) for kind in MODELS for tag in ("source", "target", "both")]
+every_model = pytest.mark.parametrize(
+    ("name", "tag"), _MADE, ids=[f"{name}-{tag}" for name, tag in _MADE]
+)
+every_kind = pytest.mark.parametrize("name", MODELS)
 
 
 def stepwise(model: Seq2Seq, memory, inputs_BTD: Tensor) -> tuple[Tensor, object]:
@@ -41,8 +47,8 @@ def stepwise(model: Seq2Seq, memory, inputs_BTD: Tensor) -> tuple[Tensor, object
 
 @every_model
 @pytest.mark.parametrize("gradients", [False, True])
-def test_steps_are_the_teacher_forced_pass(name, gradients):
-    model = make(name)
+def test_steps_are_the_teacher_forced_pass(name, tag, gradients):
+    model = make(name, tag)
     found = []
     for run in (lambda *args: stepwise(model, *args)[0], model.decode):
         model.zero_grad()
@@ -59,8 +65,8 @@ def test_steps_are_the_teacher_forced_pass(name, gradients):
 
 
 @every_model
-def test_padding_changes_nothing(name):
-    model = make(name)
+def test_padding_changes_nothing(name, tag):
+    model = make(name, tag)
     with torch.no_grad():
         whole = model.decode(model.encode(SOURCE, LENGTHS), model.shifted_embeddings(TARGET))
         memory = model.encode(SOURCE[1:2, :3], LENGTHS[1:2])
@@ -70,8 +76,8 @@ def test_padding_changes_nothing(name):
 
 @every_model
 @torch.no_grad()
-def test_a_memory_serves_all_hypotheses_of_its_sentence(name):
-    model, beam = make(name), 3
+def test_a_memory_serves_all_hypotheses_of_its_sentence(name, tag):
+    model, beam = make(name, tag), 3
     memory = model.encode(SOURCE, LENGTHS)
     tokens_TR = torch.randint(4, V, (4, 9))
     state, alone = model.initial_state(memory, beam=beam, steps=4), [None] * 9
@@ -89,9 +95,9 @@ def test_a_memory_serves_all_hypotheses_of_its_sentence(name):
 @every_model
 @pytest.mark.parametrize("way", ["select", "reorder"])
 @torch.no_grad()
-def test_hypotheses_change_their_places(name, way):
+def test_hypotheses_change_their_places(name, tag, way):
     """Three steps, of which each goes on from other hypotheses than the one before."""
-    model, beam = make(name), 2
+    model, beam = make(name, tag), 2
     memory = model.encode(SOURCE, LENGTHS)
     state, texts = model.initial_state(memory, beam=beam, steps=4), [[0]] * 6
     for chosen in ([1, 1, 2, 3, 5, 4], [0, 1, 3, 2, 4, 4], [1, 0, 2, 2, 5, 4], [0, 1, 2, 3, 4, 5]):
@@ -109,8 +115,8 @@ def test_hypotheses_change_their_places(name, way):
 
 @every_model
 @torch.no_grad()
-def test_selected_sentences_go_on_by_themselves(name):
-    model, beam = make(name), 2
+def test_selected_sentences_go_on_by_themselves(name, tag):
+    model, beam = make(name, tag), 2
     memory = model.encode(SOURCE, LENGTHS)
     state = model.initial_state(memory, beam=beam, steps=3)
     token_RD = model.embed_target(torch.arange(4, 10))
@@ -127,12 +133,68 @@ def test_selected_sentences_go_on_by_themselves(name):
 
 
 @every_model
-def test_memories_join_and_are_compared(name):
-    model = make(name)
+def test_memories_join_and_are_compared(name, tag):
+    model = make(name, tag)
     memory = model.encode(SOURCE, LENGTHS)
     halves = memory.map(lambda x: x[:1]), memory.map(lambda x: x[1:])
     assert all(map(torch.equal, tensors_of(memory), tensors_of(halves[0].join(halves[1]))))
     assert memory.encoding.shape[:2] == SOURCE.shape
+
+
+# --- Who reads the tag: in all cases it stands at the head of the rows.
+
+
+@every_kind
+@pytest.mark.parametrize("tag", ["target", "both"])
+def test_the_decoder_reads_the_tag_first(name, tag):
+    """As a model whose tag is the encoder's would, if it were given that as its first input."""
+    model, plain = make(name, tag), make(name)
+    skipped = 1 if tag == "target" else 0
+    inputs_BTD = plain.shifted_embeddings(TARGET)
+    inputs_BTD[:, 0] = plain.embed_target(SOURCE[:, 0])
+    memory = plain.encode(SOURCE[:, skipped:], LENGTHS - skipped)
+    found = model.decode(model.encode(SOURCE, LENGTHS), model.shifted_embeddings(TARGET))
+    torch.testing.assert_close(found, plain.decode(memory, inputs_BTD))
+
+
+@every_kind
+@pytest.mark.parametrize(("tag", "same"), [("source", False), ("target", True), ("both", False)])
+def test_encodings_depend_on_the_tag_only_where_the_encoder_reads_it(name, tag, same):
+    model, other = make(name, tag), SOURCE.clone()
+    other[:, 0] = 5 - other[:, 0]
+    one, two = (model.encode(source, LENGTHS).encoding for source in (SOURCE, other))
+    assert torch.equal(one, two) == same
+    one, two = (
+        model.decode(model.encode(source, LENGTHS), model.shifted_embeddings(TARGET))
+        for source in (SOURCE, other)
+    )
+    assert not torch.isclose(one[:, 0], two[:, 0]).all(dim=1).any()
+
+
+@every_kind
+@torch.no_grad()
+def test_weights_of_attention_are_over_the_rows_as_they_were_given(name):
+    model, plain = make(name, "target"), make(name)
+    found, memories = [], (model.encode(SOURCE, LENGTHS), plain.encode(SOURCE[:, 1:], LENGTHS - 1))
+    for network, memory in zip((model, plain), memories, strict=True):
+        inputs_BTD = network.shifted_embeddings(TARGET)
+        inputs_BTD[:, 0] = network.embed_target(SOURCE[:, 0])
+        found.append(stepwise(network, memory, inputs_BTD)[1].attention_BS)
+    assert (found[0][:, 0] == 0).all()
+    torch.testing.assert_close(found[0][:, 1:], found[1])
+
+
+@every_kind
+def test_rows_that_fill_up_a_shape_do_no_harm(name):
+    """They have an end of sentence where others have their tag, and nothing else."""
+    model = make(name, "target").train()
+    filled = torch.cat([SOURCE, torch.tensor([[1, 0, 0, 0, 0]])])
+    memory = model.encode(filled, torch.tensor([5, 3, 2, 1]))
+    target = torch.cat([TARGET, torch.zeros(1, 5, dtype=torch.int64)])
+    hidden = model.decode(memory, model.shifted_embeddings(target))
+    hidden[:3].sum().backward()
+    assert hidden.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
 def test_every_kind_of_the_schema_can_be_built():

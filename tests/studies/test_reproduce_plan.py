@@ -153,6 +153,21 @@ def test_a_measured_update_is_what_was_measured():
     assert hours(burn_in, plan) * 3600 / 20_000 == pytest.approx(0.031, rel=0.03)
 
 
+@pytest.mark.parametrize(
+    ("preset", "milliseconds"), [("transformer", 23.6), ("transformer-6+6", 23.6 * 26.4 / 20.7)]
+)
+def test_so_is_that_of_a_transformer(preset, milliseconds):
+    """With 23,260 target tokens and 32,000 subwords; tables that are only read cost nothing."""
+    model = f"model={{kind: transformer, preset: {preset}, tables: TABLES}}"
+    size = ("vocabulary.size=32000", f"training.batch_tokens={round(23_260 / 0.87)}")
+    for tables in ("shared", "separate"):
+        changes = (model.replace("TABLES", tables), *size)
+        plan = plan_of("europarl", scale="small", overrides=changes)
+        burn_in = next(stage for stage in plan.stages if stage.kind == "train")
+        found = hours(burn_in, plan) * 3600 / 20_000
+        assert found == pytest.approx(milliseconds / 1000, rel=0.03)
+
+
 def test_checkpoints_are_what_fills_the_disk():
     small, full = (disk(plan_of("europarl", scale=scale)) for scale in ("small", "full"))
     assert full.runs == pytest.approx(3 * 4 * 4 * 55_853_056 / 1e9, rel=0.01)

@@ -1,4 +1,5 @@
-"""Models with caches instead of the usual one: training, validation, objectives, resuming."""
+"""Models with caches instead of the usual one, and one whose decoder reads the tag: training,
+validation, objectives, resuming."""
 
 import json
 
@@ -55,17 +56,30 @@ def _cached():
         yield
 
 
-@pytest.fixture(scope="module", params=[CachedModel, Transformer])
-def kind(request):
+@pytest.fixture(
+    scope="module",
+    params=[(CachedModel, "source"), (Transformer, "source"), (Transformer, "target")],
+    ids=["cached", "transformer", "transformer-target"],
+)
+def made(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
-def toy(kind, tmp_path_factory):
+def kind(made):
+    return made[0]
+
+
+@pytest.fixture(scope="module")
+def toy(made, kind, tmp_path_factory):
     file = prepared(tmp_path_factory.getbasetemp(), units=16)
     if kind is CachedModel:
         return file
-    settings = yaml.safe_load(file.read_text(encoding="utf-8")) | {"model": TRANSFORMER}
+    settings = yaml.safe_load(file.read_text(encoding="utf-8")) | {
+        "model": TRANSFORMER | {"tag": made[1]}
+    }
+    if made[1] == "target":
+        settings["training"]["seed"] = 5  # so few steps must teach it to end its sentences
     other = tmp_path_factory.mktemp("transformer") / file.name
     other.write_text(yaml.safe_dump(settings), encoding="utf-8")
     return other
@@ -79,8 +93,9 @@ def straight(toy, tmp_path_factory):
     return run
 
 
-def test_it_is_what_is_built(toy, kind):
-    assert isinstance(build_model(load(toy).model, 320, seed=1), kind)
+def test_it_is_what_is_built(toy, made):
+    found = build_model(load(toy).model, 320, seed=1)
+    assert (type(found), found.tag) == made
 
 
 def test_it_learns_and_is_validated(straight):

@@ -8,6 +8,7 @@ from accord.config.section import Real, Section, Whole
 
 Kind = Literal["gnmt", "transformer"]
 Preset = Literal["paper", "gnmt3", "transformer", "transformer-6+6", "transformer-small"]
+TagPlace = Literal["source", "target", "both"]
 Size = Annotated[Whole, Field(ge=1)]
 
 
@@ -32,6 +33,10 @@ class ModelSettings(Section):
     dropout: Annotated[Real, Field(ge=0, lt=1)] = 0.2
     """gnmt: share of every layer's inputs that is dropped in training. transformer: of the inputs,
     and of what every sub-layer adds; 0.1 by default."""
+    tag: TagPlace = "source"
+    """Who reads the tag that names the target language. source: the encoder, before the sentence.
+    target: the decoder, as its first input; encodings then do not depend on the target language.
+    both: both."""
     input_feeding: bool | None = None
     """gnmt: feed the attention of the step before into the bottom decoder layer, as the paper does
     and as is the default; training is about 15 % faster without."""

@@ -42,6 +42,9 @@ class ExportedFiles:
     names: tuple[str, ...]
 
 
+_WHO = {"source": "the encoder", "target": "the decoder", "both": "encoder and decoder"}
+
+
 class Exporter(ABC):
     """One format: what it needs, which runs it can hold, how they are written and checked."""
 
@@ -55,6 +58,8 @@ class Exporter(ABC):
     """The extra of Accord that installs it."""
     model_kinds: ClassVar[tuple[str, ...]]
     """The kinds of models, as in the key model.kind, that the format can hold."""
+    tag_places: ClassVar[tuple[str, ...]] = ("source",)
+    """Where the tag of the target language may stand, as in the key model.tag."""
 
     def check_request(self, precision: str) -> None:
         """Refuse a precision that the format does not have, and say what is not installed."""
@@ -82,6 +87,13 @@ class Exporter(ABC):
                 f"not {kind}",
                 where=f"{run}, key model.kind",
                 fix="choose another format with --to, or translate with the run itself",
+            )
+        if (place := experiment.model.tag) not in self.tag_places:
+            raise AccordError(
+                f"an export to {self.format} holds no model whose tag is read by {_WHO[place]}",
+                where=f"{run}, key model.tag: {place}",
+                fix="translate with the run itself, or train a model with "
+                f"model.tag {' or '.join(self.tag_places)}",
             )
 
     @abstractmethod

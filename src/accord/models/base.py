@@ -7,7 +7,7 @@ K hypotheses of each sentence, R = B K those of all sentences.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, Self
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from typing_extensions import TypeVar
 
+from accord.config.model_settings import TagPlace
 from accord.data.vocabulary import PAD
 
 # --- Token vectors on a common scale, with padding as the zero vector.
@@ -56,7 +57,7 @@ class Tensors:
     def map(self, change: TensorMap) -> Self:
         """The same with `change` applied to every tensor."""
         changed: dict[str, Any] = {
-            field.name: _changed(getattr(self, field.name), change) for field in fields(self)
+            each.name: _changed(getattr(self, each.name), change) for each in fields(self)
         }
         return replace(self, **changed)
 
@@ -118,10 +119,13 @@ class State(Tensors):
 class Memory(Tensors, ABC):
     """Encoded sources: all that the decoder needs to know about them; a model adds its own.
 
-    Every tensor has a row for each sentence. `mask_BS` is true at real positions.
+    Every tensor has a row for each sentence. `mask_BS` is true at real positions. `first_BD` is the
+    decoder's first input: the tag of the target language, where the decoder reads it (`model.tag`);
+    None stands for the zero vector.
     """
 
     mask_BS: Tensor
+    first_BD: Tensor | None = field(default=None, kw_only=True)
 
     @property
     @abstractmethod
@@ -132,6 +136,20 @@ class Memory(Tensors, ABC):
     def rows(self) -> int:
         """The number of sentences."""
         return self.mask_BS.shape[0]
+
+    def begin(self, inputs_BTD: Tensor) -> Tensor:
+        """The inputs of a decoder, whose first one is the zero vector, with the right first one."""
+        if self.first_BD is None:
+            return inputs_BTD
+        first_B1D = self.first_BD.to(inputs_BTD.dtype).unsqueeze(1)
+        return torch.cat([first_B1D, inputs_BTD[:, 1:]], dim=1)
+
+    def begin_step(self, state: State, input_RD: Tensor) -> Tensor:
+        """The same for the input of one step, which may be the first."""
+        if self.first_BD is None:
+            return input_RD
+        first_RD = self.first_BD.repeat_interleave(state.rows // self.rows, dim=0)
+        return torch.where(state.position == 0, first_RD.to(input_RD.dtype), input_RD)
 
     def select(self, rows_N: Tensor) -> Self:
         """The given rows, in that order; a row may be taken more than once."""
@@ -144,7 +162,7 @@ class Memory(Tensors, ABC):
 
 
 def shift_right(inputs_BTD: Tensor) -> Tensor:
-    """The same vectors one step later; the first input of a decoder is the zero vector."""
+    """The same vectors one step later, the zero vector first: see `Memory.begin`."""
     return functional.pad(inputs_BTD[:, :-1], (0, 0, 1, 0))
 
 
@@ -160,6 +178,8 @@ class Seq2Seq(nn.Module, ABC, Generic[_Memory, _State]):
     """
 
     target_embedding: ScaledEmbedding
+    tag: TagPlace = "source"
+    """Who reads the tag of the target language, which stands at the head of every source row."""
 
     @abstractmethod
     def encode(self, source_BS: Tensor, lengths_B: Tensor) -> _Memory:
@@ -186,6 +206,25 @@ class Seq2Seq(nn.Module, ABC, Generic[_Memory, _State]):
         gradients are off, what the state keeps for this position may be written in place: of two
         steps from one state, only the last can be gone on from. `position` is never overwritten.
         """
+
+    def read_tag(
+        self, source_BS: Tensor, lengths_B: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What the encoder is to read of sources, their lengths, and the memory's `first_BD`.
+
+        A row that only fills up a shape has nothing after its tag: it keeps one place of padding.
+        """
+        if self.tag == "source":
+            return source_BS, lengths_B, None
+        first_BD = self.embed_target(source_BS[:, 0])
+        if self.tag == "both":
+            return source_BS, lengths_B, first_BD
+        rest_BS = functional.pad(source_BS[:, 1:], (0, 1), value=PAD)
+        return rest_BS, (lengths_B - 1).clamp(min=1), first_BD
+
+    def over_rows(self, attention_BS: Tensor) -> Tensor:
+        """Weights over what the encoder read, as weights over the rows that it was given."""
+        return attention_BS.roll(1, dims=1) if self.tag == "target" else attention_BS
 
     def embed_target(self, ids: Tensor) -> Tensor:
         """Decoder inputs of target tokens, of any shape."""

@@ -23,6 +23,7 @@ def _gnmt(settings: ModelSettings, vocabulary_size: int) -> Seq2Seq:
         settings.decoder_layers,
         settings.dropout,
         settings.input_feeding is not False,
+        settings.tag,
     )
 
 

@@ -1,6 +1,6 @@
 """The paper's recurrent model: stacked LSTMs with residuals and one attention in the decoder."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from accord.config.checks import bad_layers, refuse
-from accord.config.model_settings import ModelSettings
+from accord.config.model_settings import ModelSettings, TagPlace
 from accord.models.base import Memory, ScaledEmbedding, Seq2Seq, State
 from accord.models.input_feeding import Feeding
 from accord.models.lstm import LSTM, CellState, Encoder, Rows, StackedEncoder, TwinEncoder, drop
@@ -180,6 +180,7 @@ class GNMT(Seq2Seq[RecurrentMemory, RecurrentState]):
         decoder_layers: int | None = None,
         dropout: float = 0.2,
         input_feeding: bool = True,
+        tag: TagPlace = "source",
     ) -> None:
         super().__init__()
         layers = ModelSettings(
@@ -188,6 +189,7 @@ class GNMT(Seq2Seq[RecurrentMemory, RecurrentState]):
         refuse(bad_layers(layers))
         self.units = units
         self.dropout = dropout
+        self.tag = tag
         self.source_embedding = ScaledEmbedding(vocabulary_size, units)
         self.target_embedding = ScaledEmbedding(vocabulary_size, units)
         kind = TwinEncoder if preset == "paper" else StackedEncoder
@@ -198,17 +200,20 @@ class GNMT(Seq2Seq[RecurrentMemory, RecurrentState]):
 
     def encode(self, source_BS: Tensor, lengths_B: Tensor) -> RecurrentMemory:
         """Read the sources; `lengths_B` may be on any device."""
+        source_BS, lengths_B, first_BD = self.read_tag(source_BS, lengths_B)
         rows = Rows.of(lengths_B, source_BS.shape[1], source_BS.device)
         tokens_SBD = self.source_embedding(source_BS.t())
         memory_SBE, states = self.encoder(tokens_SBD, rows, self._rate(True))
         keys_BSD, values_BSD = self.decoder.attention.prepare(memory_SBE.transpose(0, 1))
-        return RecurrentMemory(~rows.padding_SB.t(), keys_BSD, values_BSD, tuple(states))
+        return RecurrentMemory(
+            ~rows.padding_SB.t(), keys_BSD, values_BSD, tuple(states), first_BD=first_BD
+        )
 
     def decode(
         self, memory: RecurrentMemory, inputs_BTD: Tensor, *, dropout: bool = True
     ) -> Tensor:
         """Hidden vectors [B, T, D] of a whole sequence whose (shifted) inputs are known."""
-        hidden_BTD: Tensor = self.decoder(memory, inputs_BTD, self._rate(dropout))
+        hidden_BTD: Tensor = self.decoder(memory, memory.begin(inputs_BTD), self._rate(dropout))
         return hidden_BTD
 
     def initial_state(
@@ -238,7 +243,9 @@ class GNMT(Seq2Seq[RecurrentMemory, RecurrentState]):
         dropout: bool = True,
     ) -> tuple[Tensor, RecurrentState]:
         """One step: the hidden vectors [R, D] and the next state with its attention weights."""
-        return self.decoder.step(memory, state, input_RD, self._rate(dropout))
+        input_RD = memory.begin_step(state, input_RD)
+        hidden_RD, after = self.decoder.step(memory, state, input_RD, self._rate(dropout))
+        return hidden_RD, replace(after, attention_BS=self.over_rows(after.attention_BS))
 
     def _rate(self, dropout: bool) -> float:
         return self.dropout if self.training and dropout else 0.0

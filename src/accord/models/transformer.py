@@ -10,12 +10,13 @@ vectors of D units side by side.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 
+from accord.config.model_settings import TagPlace
 from accord.models.base import Memory, ScaledEmbedding, Seq2Seq
 from accord.models.transformer_decoding import CachedState, DecoderStep
 from accord.ops.attention import Sequences, can_be_fused
@@ -130,10 +131,12 @@ class Transformer(Seq2Seq[TransformerMemory, CachedState]):
         norm: NormPlace = "pre",
         tables: Tables = "shared",
         encoder_residual: int | None = None,
+        tag: TagPlace = "source",
     ) -> None:
         super().__init__()
         self.units, self.heads, self.dropout = units, heads, dropout
         self.encoder_residual = encoder_residual
+        self.tag = tag
         self.target_embedding = ScaledEmbedding(vocabulary_size, units)
         self.source_embedding: ScaledEmbedding | None = None
         if tables == "separate":
@@ -161,6 +164,7 @@ class Transformer(Seq2Seq[TransformerMemory, CachedState]):
 
     def encode(self, source_BS: Tensor, lengths_B: Tensor) -> TransformerMemory:
         """Read the sources; `lengths_B` may be on any device."""
+        source_BS, lengths_B, first_BD = self.read_tag(source_BS, lengths_B)
         width = source_BS.shape[1]
         lengths_B = lengths_B.to(source_BS.device, torch.int32, non_blocking=True)
         sources = Sequences(lengths_B, width)
@@ -170,7 +174,9 @@ class Transformer(Seq2Seq[TransformerMemory, CachedState]):
         pairs_ME = work.linear(encoded_MD, self.keys_and_values)
         shape = (*source_BS.shape, len(self.decoder.layers), 2 * self.units)
         encoded_BSD = encoded_MD.view(*source_BS.shape, self.units)
-        return TransformerMemory(sources.mask(), pairs_ME.view(shape), encoded_BSD, lengths_B)
+        return TransformerMemory(
+            sources.mask(), pairs_ME.view(shape), encoded_BSD, lengths_B, first_BD=first_BD
+        )
 
     def decode(
         self, memory: TransformerMemory, inputs_BTD: Tensor, *, dropout: bool = True
@@ -178,7 +184,7 @@ class Transformer(Seq2Seq[TransformerMemory, CachedState]):
         """Hidden vectors [B, T, D] of a whole sequence whose (shifted) inputs are known."""
         rows, width = inputs_BTD.shape[:2]
         hidden_ND = self._decoded(
-            inputs_BTD.flatten(0, 1),
+            memory.begin(inputs_BTD).flatten(0, 1),
             memory.pairs_BSLE.flatten(0, 1).unbind(1),
             Sequences.whole(rows, width, inputs_BTD.device),
             memory.sequences,
@@ -259,9 +265,11 @@ class Transformer(Seq2Seq[TransformerMemory, CachedState]):
             sublayers.append(_Sublayer(attend, layer.attention_norm))
             sublayers.append(_Sublayer(read, layer.cross_attention_norm))
             sublayers.append(self._feed_forward(layer, work))
+        input_RD = memory.begin_step(state, input_RD)
         inputs_RD = input_RD + sinusoids(state.position.view(1), self.units, input_RD.dtype)
         hidden_RD = self._run(inputs_RD, self.decoder, sublayers, work)
-        return hidden_RD, stepping.next_state()
+        after = stepping.next_state()
+        return hidden_RD, replace(after, attention_BS=self.over_rows(after.attention_BS))
 
     # ----- parts
 

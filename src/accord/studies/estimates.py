@@ -1,8 +1,9 @@
 """How long a reproduction takes and what it needs on disk: rough, and said before it begins.
 
-Times are those of one H200: benchmarks/train_speed_h200_202611.md, docs/agreement.md and
-benchmarks/decode_speed_h200_202611.md. An update takes a fixed time and a time for each of its
-target tokens, both fitted to the rows of that table.
+Times are those of one H200: benchmarks/train_speed_h200_202611.md, docs/agreement.md,
+benchmarks/decode_speed_h200_202611.md and benchmarks/transformer_speed_h200_202611.md. An update of
+GNMT takes a fixed time and a time for each of its target tokens, both fitted to the rows of that
+table. A Transformer's takes a time for each target token and weight that this is multiplied with.
 """
 
 from collections.abc import Iterator
@@ -15,8 +16,11 @@ from accord.studies.branches import Study
 from accord.studies.plan import BURN_IN
 from accord.studies.reproduction import Plan, Stage
 
-# Seconds an update, and a target token; by `model.input_feeding`.
+# GNMT: seconds an update, and a target token; by `model.input_feeding`.
 _UPDATE = {False: (0.0076, 0.94e-6), True: (0.0098, 1.05e-6)}
+_TRANSFORMER = 0.0236 / 23_260 / 47.9e6
+"""Seconds a target token and weight: 23.6 ms an update of 23,260 tokens with 6+3 layers, 512 units
+and 32,000 subwords. For 6+6 layers, ×1.28 was measured, and this gives ×1.26."""
 _BF16_ONLY = 2.0
 """fp32 counts twice: the table is bf16, and fp32 was not measured."""
 _AGREEMENT = {"hard": 2.6, "sampled": 2.6, "continuous": 5.3, "straight-through": 5.3}
@@ -37,7 +41,8 @@ _SECONDS = 3600.0
 ASSUMPTIONS = (
     "An estimate, from figures measured on one NVIDIA H200 in bf16 "
     "(benchmarks/train_speed_h200_202611.md); agreement costs 2.6 (hard) or 5.3 (continuous) "
-    "times an update; fp32 is taken as twice bf16, which was not measured. "
+    "times an update (GNMT's figures, for a Transformer too); "
+    "fp32 is taken as twice bf16, which was not measured. "
     "--speed gives your own target tokens a second of Basic. Time to fetch is not counted."
 )
 
@@ -87,6 +92,8 @@ def _update(experiment: Experiment, speed: float | None) -> float:
     if speed is not None:
         return tokens / speed
     fixed, each = _UPDATE[bool(experiment.model.input_feeding)]
+    if experiment.model.kind == "transformer":
+        fixed, each = 0.0, _TRANSFORMER * _multiplied(experiment)
     slower = _BF16_ONLY if experiment.training.precision == "fp32" else 1.0
     return slower * (fixed + each * tokens)
 
@@ -105,15 +112,25 @@ def disk(plan: Plan) -> Disk:
 
 def _run_bytes(experiment: Experiment) -> float:
     """Kept checkpoints and the best one: weights in fp32, for Adam with two moments."""
+    weights = 4 * sum(_sizes(experiment).values())
+    kept = experiment.training.keep + 1
+    return kept * weights * (3.0 if experiment.training.optimizer.kind == "adam" else 1.0)
+
+
+def _multiplied(experiment: Experiment) -> int:
+    """Weights that a target token is multiplied with: all but a table that is only looked up."""
+    return sum(n for name, n in _sizes(experiment).items() if "source_embedding" not in name)
+
+
+def _sizes(experiment: Experiment) -> dict[str, int]:
+    """The parameters of a model, by name."""
     import torch
 
     from accord.models.build import build_model
 
     with torch.device("meta"):
         model = build_model(experiment.model, experiment.vocabulary.size, 0)
-    weights = 4 * sum(parameter.numel() for parameter in model.parameters())
-    kept = experiment.training.keep + 1
-    return kept * weights * (3.0 if experiment.training.optimizer.kind == "adam" else 1.0)
+    return {name: parameter.numel() for name, parameter in model.named_parameters()}
 
 
 def overview(plan: Plan, speed: float | None = None) -> str:

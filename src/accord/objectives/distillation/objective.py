@@ -151,7 +151,7 @@ class DistillationObjective(Objective[PairInputs]):
             self._pool = self._open(step)
         made = None
         if is_due(step, start=self.config.start, every=self.config.every):
-            if self._goes_on and self._batches is None and not self._pool.ready():
+            if self._goes_on and not self.pool_state.teacher and not self._pool.ready():
                 self.pool_state.late += 1
             else:
                 made = self._draw(self._pool, step)
@@ -232,7 +232,7 @@ class DistillationObjective(Objective[PairInputs]):
 
     def close(self) -> None:
         """Give up what is being made."""
-        if self._pool is not None and self._batches is None and self.pool_state.late:
+        if self.pool_state.late and not self.pool_state.teacher:
             self._progress.note(
                 f"the first round of synthetic pairs is not there yet: {self.pool_state.late:,} "
                 "updates that would have had some were made with gold pairs alone"
