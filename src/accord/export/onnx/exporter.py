@@ -7,12 +7,13 @@ from accord.export.base import (
     ExportedFiles,
     Exporter,
     ExportSource,
+    model_facts,
     vocabulary_files,
     write_files,
 )
 
 if TYPE_CHECKING:
-    from accord.inference.backends.manifest import ExportPrecision, ModelFacts
+    from accord.inference.backends.manifest import ExportPrecision
     from accord.models.gnmt import GNMT
 
 
@@ -32,8 +33,7 @@ class OnnxExporter(Exporter):
         if not isinstance(model, GNMT):
             raise TypeError(f"not a GNMT, but {type(model).__name__}")
         files = graphs(model, source.precision) | vocabulary_files(source)
-        facts = _facts(model, source.run.experiment().model.preset)
-        return ExportedFiles(facts, write_files(directory, files))
+        return ExportedFiles(model_facts(source), write_files(directory, files))
 
 
 def graphs(model: "GNMT", precision: "ExportPrecision") -> dict[str, bytes]:
@@ -46,18 +46,3 @@ def graphs(model: "GNMT", precision: "ExportPrecision") -> dict[str, bytes]:
         "encoder.onnx": encoder_graph(model, layers).serialised(),
         "decoder.onnx": decoder_graph(model, layers).serialised(),
     }
-
-
-def _facts(model: "GNMT", preset: str) -> "ModelFacts":
-    from accord.inference.backends.manifest import ModelFacts
-
-    layers = len(model.decoder.uppers) + 1
-    return ModelFacts(
-        preset=preset,
-        units=model.units,
-        encoder_layers=layers // 2 if preset == "paper" else layers,
-        decoder_layers=layers,
-        input_feeding=model.decoder.input_feeding,
-        vocabulary=len(model.output_weight),
-        parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
-    )
