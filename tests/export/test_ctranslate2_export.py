@@ -123,7 +123,7 @@ def test_what_it_cannot_hold_is_refused_before_any_work(tmp_path, monkeypatch):
     bare = made_run(tmp_path / "bare", held_out=False, encoder_residual=2, **SMALL)
     error = refused(bare, tmp_path, "encoder layer 2 has no residual")
     assert error.where == f"{bare}, key model.encoder_residual"
-    assert "the run itself" in error.fix
+    assert "--to onnx" in error.fix
 
 
 def test_a_missing_package_is_named(run, exported, monkeypatch, tmp_path):

@@ -100,6 +100,8 @@ class _Draft:
     ids: tuple[int, ...]
     alignment: tuple[int, ...]
     log_p: float
+    whole: bool
+    """Whether it ended by itself, and not at its limit."""
     exact: bool
 
 
@@ -143,11 +145,7 @@ class CTranslate2Search:
         answers = self._engine.translate(rows, max_decoding_length=max(limits) + 1, **self._options)
         firsts = self._first_attention(rows)
         drafts = [self._drafts(*each) for each in zip(answers, limits, firsts, strict=True)]
-        count = 1 if self._settings.nbest == 1 else self._settings.beam
-        return [
-            sorted(found, key=lambda item: -item.score)[:count]
-            for found in self._scored(rows, drafts)
-        ]
+        return self._scored(rows, drafts)
 
     def _first_attention(self, rows: Sequence[Row]) -> list[list[list[float]]]:
         """The attention of each row's first token, where the search's own answer is not right.
@@ -161,24 +159,27 @@ class CTranslate2Search:
         return [answer.attention[0] for answer in firsts]
 
     def _drafts(self, answer: Any, limit: int, first: list[list[float]]) -> list[_Draft]:
+        """What was found for a row, the best first; at a limit nothing but the end may follow."""
         drafts = []
         for tokens, score, attention in zip(
             answer.hypotheses, answer.scores, answer.attention, strict=True
         ):
             log_p = score * len(tokens) ** self._alpha
-            ids = self._engine.ids(tokens)
-            ended = ids[-1:] == (EOS,)
-            # A batch has one limit, a row its own; at a limit nothing but the end may follow.
-            kept = (ids[:-1] if ended else ids)[:limit]
-            exact = self._exact and ended and len(kept) == len(ids) - 1
             if log_p > _NEVER:
+                ids = self._engine.ids(tokens)
+                # A batch has one limit, a row its own.
+                ended = ids[-1] == EOS
+                kept = (ids[:-1] if ended else ids)[:limit]
+                whole = ended and len(kept) == len(ids) - 1
                 places = (first + attention[len(first) :])[: len(kept)]
                 seen = tuple(int(np.argmax(weights)) for weights in places)
-                drafts.append(_Draft(kept, seen, log_p, exact))
-        return drafts
+                drafts.append(_Draft(kept, seen, log_p, whole, whole and self._exact))
+        # The log P of those that were cut lacks the end.
+        drafts.sort(key=lambda draft: (not draft.whole, -self._score(draft.ids, draft.log_p)))
+        return drafts[: 1 if self._settings.nbest == 1 else None]
 
     def _scored(self, rows: Sequence[Row], drafts: Sequence[list[_Draft]]) -> list[list[Found]]:
-        """The same with our log P and score."""
+        """The same with our log P and score, the best first."""
         again = [
             (row, draft.ids)
             for row, of_row in zip(rows, drafts, strict=True)
@@ -187,13 +188,21 @@ class CTranslate2Search:
         ]
         anew = iter(self._engine.log_probabilities(*zip(*again, strict=True)) if again else ())
         return [
-            [self._found(draft, draft.log_p if draft.exact else next(anew)) for draft in of_row]
+            sorted(
+                (
+                    self._found(draft, draft.log_p if draft.exact else next(anew))
+                    for draft in of_row
+                ),
+                key=lambda found: -found.score,
+            )
             for of_row in drafts
         ]
 
     def _found(self, draft: _Draft, log_p: float) -> Found:
-        penalty = length_penalty(len(draft.ids) + 1.0, self._settings.length_penalty)
-        return Found(draft.ids, draft.alignment, log_p, log_p / penalty)
+        return Found(draft.ids, draft.alignment, log_p, self._score(draft.ids, log_p))
+
+    def _score(self, ids: Row, log_p: float) -> float:
+        return log_p / length_penalty(len(ids) + 1.0, self._settings.length_penalty)
 
     def _check_positions(self, length: int) -> None:
         if length > POSITIONS:
