@@ -257,4 +257,4 @@ def test_the_commands(run, short, tmp_path):
     assert found["source"] == "the cat"
     with pytest.raises(AccordError, match="no export to 'tflite'") as error:
         export(run, to="tflite")
-    assert error.value.fix == "use onnx"
+    assert error.value.fix == "use onnx, ctranslate2"

@@ -181,15 +181,6 @@ def test_what_an_exporter_cannot_do_is_said_before_any_work(run, named, tmp_path
     assert refused("needs the package mirrors").fix == "pip install 'accord[mirror]'"
 
 
-def test_onnx_cannot_hold_a_transformer_yet(tmp_path):
-    preset = {"preset": "transformer-small", "kind": "transformer"}
-    run = made_run(tmp_path, held_out=False, **preset)
-    with pytest.raises(AccordError, match="onnx holds models of kind gnmt, not transformer") as e:
-        export_run(run, tmp_path / "none", to="onnx")
-    assert e.value.where == f"{run}, key model.kind"
-    assert not (tmp_path / "none").exists()
-
-
 @pytest.mark.parametrize("place", ["target", "both"])
 def test_no_format_holds_a_tag_that_the_decoder_reads(tmp_path, place):
     run = made_run(tmp_path, held_out=False, tag=place)

@@ -13,6 +13,7 @@ from accord.inference.backends.onnx_sessions import Sessions
 from accord.models.build import build_model
 from accord.models.checkpoint import Checkpoints
 from accord.models.gnmt import GNMT
+from accord.models.transformer import Transformer
 from accord.run_directory import RunDirectory
 from accord.training.begin import begin_run
 from accord.training.optim import build_optimizer
@@ -33,7 +34,24 @@ def small(preset: str, layers: int, feeding: bool, *, seed: int = 1, ends: float
     return enlarged(GNMT(V, D, preset, layers, input_feeding=feeding).eval(), ends)
 
 
-def enlarged(model: GNMT, ends: float) -> GNMT:
+# Where norms stand, tables, the encoder layer without a residual.
+TRANSFORMERS = [
+    ("pre", "shared", None),
+    ("pre", "separate", 2),
+    ("post", "shared", 1),
+    ("post", "separate", None),
+]
+
+
+def transformer(
+    norm: str, tables: str, residual: int | None, *, seed: int = 1, ends: float = 1.3
+) -> Transformer:
+    """The same as a Transformer."""
+    torch.manual_seed(seed)
+    return enlarged(Transformer(V, D, 2, 3, 4, 24, 0.1, norm, tables, residual).eval(), ends)
+
+
+def enlarged(model, ends: float):
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.requires_grad:
@@ -42,7 +60,7 @@ def enlarged(model: GNMT, ends: float) -> GNMT:
     return model
 
 
-def sessions(model: GNMT, precision: str = "fp32") -> Sessions:
+def sessions(model, precision: str = "fp32") -> Sessions:
     """The model in ONNX Runtime."""
     made = graphs(model, precision)
     return Sessions(made["encoder.onnx"], made["decoder.onnx"], threads=1)

@@ -80,13 +80,17 @@ class Exporter(ABC):
 
     def check_run(self, run: Path, experiment: "Experiment") -> None:
         """Refuse a run that the format cannot hold, before anything of it is loaded."""
+        from accord.export.exporters import EXPORTERS
+
         kind = experiment.model.kind
         if kind not in self.model_kinds:
+            others = [name for name, each in EXPORTERS.items() if kind in each.model_kinds]
+            other = f"take --to {' or '.join(others)}, or " if others else "--to has none for it: "
             raise AccordError(
                 f"an export to {self.format} holds models of kind {', '.join(self.model_kinds)}, "
                 f"not {kind}",
                 where=f"{run}, key model.kind",
-                fix="choose another format with --to, or translate with the run itself",
+                fix=f"{other}translate with the run itself",
             )
         if (place := experiment.model.tag) not in self.tag_places:
             raise AccordError(
@@ -118,6 +122,22 @@ class Exporter(ABC):
         from accord.export.comparison import compare_translations
 
         return compare_translations(original, exported, held_out, count, progress)
+
+
+def model_facts(source: ExportSource) -> "ModelFacts":
+    """What the manifest says of the run's model."""
+    from accord.inference.backends.manifest import ModelFacts
+
+    model, settings = source.trained.model, source.run.experiment().model
+    return ModelFacts(
+        preset=settings.preset,
+        units=settings.units,
+        encoder_layers=settings.encoder_depth,
+        decoder_layers=settings.decoder_depth,
+        input_feeding=settings.input_feeding,
+        vocabulary=len(model.output_weight),
+        parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
+    )
 
 
 def vocabulary_files(source: ExportSource) -> dict[str, bytes]:

@@ -2,10 +2,11 @@
 
 from accord.errors import AccordError
 from accord.export.base import Exporter
+from accord.export.ctranslate2.exporter import CTranslate2Exporter
 from accord.export.onnx.exporter import OnnxExporter
 
 # Each has a backend of the same name in `inference.backends.loading`.
-EXPORTERS: dict[str, Exporter] = {"onnx": OnnxExporter()}
+EXPORTERS: dict[str, Exporter] = {"onnx": OnnxExporter(), "ctranslate2": CTranslate2Exporter()}
 
 
 def exporter_for(name: str) -> Exporter:

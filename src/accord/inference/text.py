@@ -89,7 +89,7 @@ def starts_word(piece: str) -> bool:
 TokenCounts = Callable[[str], npt.NDArray[np.int64]]
 # From encoder inputs, tags and ends included, to the hypotheses of each, the best first.
 Search = Callable[[Sequence[Sequence[int]]], list[list[Found]]]
-_UNKNOWN = "<unk>"
+UNKNOWN = "<unk>"
 _CLEANING = Cleaning()
 
 
@@ -202,7 +202,7 @@ class Decoder:
     def forbidden(self, language: str | None) -> list[int]:
         """Ids that are never generated; with a language, also all that its training text lacks."""
         never = set(self.vocabulary.tags.values())
-        never.update(i for i, piece in enumerate(self.pieces) if piece == _UNKNOWN)
+        never.update(i for i, piece in enumerate(self.pieces) if piece == UNKNOWN)
         if language is not None:
             if self._token_counts is None:
                 raise ValueError("a restriction to the target vocabulary needs token counts")

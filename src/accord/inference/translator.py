@@ -158,7 +158,7 @@ class Translator:
     ) -> list[tuple[float, int]]:
         """-log P of each reference in nats, and its number of tokens; both include its end.
 
-        Only the model of a run can say this, an exported one cannot.
+        A run can say this, and an export to ctranslate2; one to onnx cannot.
         """
         self._check(to)
         return self._backend.cross_entropy(sources, references, to)

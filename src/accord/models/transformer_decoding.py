@@ -104,8 +104,7 @@ class DecoderStep:
         self._values: list[Tensor] = []
         self._ancestors_RT = state.ancestors_RT
         self._attention_RS = state.attention_BS
-        # The layer below the highest aligns best (Garg et al. 2019).
-        self._aligning = max(0, pairs_BSLE.shape[2] - 2)
+        self._aligning = aligning_layer(pairs_BSLE.shape[2])
         self._fused = work.fused and not torch.is_grad_enabled()
         # A CPU may be asked for the position at no cost; a GPU looks at all there is room for.
         position, room = state.position, state.ancestors_RT.shape[1]
@@ -208,3 +207,9 @@ class DecoderStep:
             weights_RS = weights_BHKS.mean(dim=1).flatten(0, 1)
         found_BHKC = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
         return found_BHKC.transpose(1, 2).reshape(query_RD.shape), weights_RS
+
+
+def aligning_layer(layers: int) -> int:
+    """The decoder layer whose attention tells alignments: the one below the highest is best (Garg
+    et al. 2019)."""
+    return max(0, layers - 2)

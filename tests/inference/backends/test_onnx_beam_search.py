@@ -11,7 +11,7 @@ from accord.inference.backends.onnx_beam_search import BeamSearch, repeating
 from accord.inference.beam_search import BeamSearch as TorchSearch
 from accord.inference.beam_search import padded
 from accord.inference.results import SearchSettings
-from exportable import KINDS, TAGS, V, sessions, small
+from exportable import KINDS, TAGS, TRANSFORMERS, V, sessions, small, transformer
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -47,19 +47,20 @@ LOADED = {}
 
 def loaded(kind, seed, ends):
     if (kind, seed, ends) not in LOADED:
-        model = small(*kind, seed=seed, ends=ends)
+        made = transformer if kind in TRANSFORMERS else small
+        model = made(*kind, seed=seed, ends=ends)
         LOADED[kind, seed, ends] = model, sessions(model)
     return LOADED[kind, seed, ends]
 
 
 @settings(
-    max_examples=40,
+    max_examples=60,
     deadline=None,
     derandomize=True,  # a near tie may fall either way: let it be the same one each time
     suppress_health_check=list(HealthCheck),
 )
 @given(
-    kind=st.sampled_from(KINDS),
+    kind=st.sampled_from([*KINDS, *TRANSFORMERS]),
     seed=st.integers(0, 2),
     ends=st.sampled_from([1.0, 1.5]),
     count=st.integers(1, 12),

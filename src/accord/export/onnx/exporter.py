@@ -1,4 +1,4 @@
-"""The ONNX exporter: GNMT as an encoder graph and a decoder graph for ONNX Runtime."""
+"""The ONNX exporter: an encoder graph and a decoder graph for ONNX Runtime."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,13 +7,14 @@ from accord.export.base import (
     ExportedFiles,
     Exporter,
     ExportSource,
+    model_facts,
     vocabulary_files,
     write_files,
 )
 
 if TYPE_CHECKING:
-    from accord.inference.backends.manifest import ExportPrecision, ModelFacts
-    from accord.models.gnmt import GNMT
+    from accord.inference.backends.manifest import ExportPrecision
+    from accord.models.base import Seq2Seq
 
 
 class OnnxExporter(Exporter):
@@ -22,42 +23,28 @@ class OnnxExporter(Exporter):
     format = "onnx"
     precisions = ("fp32", "int8")
     packages = ("onnxruntime", "onnx")
-    model_kinds = ("gnmt",)
+    model_kinds = ("gnmt", "transformer")
 
     def write(self, source: ExportSource, directory: Path) -> ExportedFiles:
         """The two graphs, the vocabulary and the token counts."""
-        from accord.models.gnmt import GNMT
-
-        model = source.trained.model
-        if not isinstance(model, GNMT):
-            raise TypeError(f"not a GNMT, but {type(model).__name__}")
-        files = graphs(model, source.precision) | vocabulary_files(source)
-        facts = _facts(model, source.run.experiment().model.preset)
-        return ExportedFiles(facts, write_files(directory, files))
+        files = graphs(source.trained.model, source.precision) | vocabulary_files(source)
+        return ExportedFiles(model_facts(source), write_files(directory, files))
 
 
-def graphs(model: "GNMT", precision: "ExportPrecision") -> dict[str, bytes]:
+def graphs(model: "Seq2Seq", precision: "ExportPrecision") -> dict[str, bytes]:
     """The model as ONNX files, by their names."""
-    from accord.export.onnx.gnmt_graphs import decoder_graph, encoder_graph
+    from accord.export.onnx import gnmt_graphs, transformer_graphs
     from accord.export.onnx.layers import Float32, Int8
+    from accord.models.gnmt import GNMT
+    from accord.models.transformer import Transformer
 
     layers = Int8() if precision == "int8" else Float32()
-    return {
-        "encoder.onnx": encoder_graph(model, layers).serialised(),
-        "decoder.onnx": decoder_graph(model, layers).serialised(),
-    }
-
-
-def _facts(model: "GNMT", preset: str) -> "ModelFacts":
-    from accord.inference.backends.manifest import ModelFacts
-
-    layers = len(model.decoder.uppers) + 1
-    return ModelFacts(
-        preset=preset,
-        units=model.units,
-        encoder_layers=layers // 2 if preset == "paper" else layers,
-        decoder_layers=layers,
-        input_feeding=model.decoder.input_feeding,
-        vocabulary=len(model.output_weight),
-        parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
-    )
+    if isinstance(model, GNMT):
+        encoder = gnmt_graphs.encoder_graph(model, layers)
+        decoder = gnmt_graphs.decoder_graph(model, layers)
+    elif isinstance(model, Transformer):
+        encoder = transformer_graphs.encoder_graph(model, layers)
+        decoder = transformer_graphs.decoder_graph(model, layers)
+    else:
+        raise TypeError(f"no graphs for {type(model).__name__}")
+    return {"encoder.onnx": encoder.serialised(), "decoder.onnx": decoder.serialised()}

@@ -4,9 +4,9 @@ from typing import cast
 
 from torch import nn
 
-from accord.data.vocabulary import EOS
-from accord.export.onnx.layers import Layers, Recurrence, Table, floats, vectors
-from accord.export.onnx.nodes import FLOAT, INT64, Graph, Shape
+from accord.export.onnx.layers import Layers, Recurrence, floats, vectors
+from accord.export.onnx.nodes import FLOAT, Graph, Shape
+from accord.export.onnx.search_graph import give_tokens, padding, sentence_inputs, step_inputs
 from accord.models.gnmt import GNMT
 from accord.models.lstm import LSTM, StackedEncoder, TwinEncoder
 
@@ -17,13 +17,13 @@ def encoder_graph(model: GNMT, layers: Layers) -> Graph:
     """From `source` [B, S] and `lengths` [B] to `memory.*` and the decoder's first `state.*`."""
     graph = Graph("encoder")
     writer = _Encoder(model, layers, graph)
-    source_BS = graph.input("source", "int64", ["rows", "width"])
-    graph.input("lengths", "int32", ["rows"])
+    source_BS = sentence_inputs(graph)
     table = layers.table(graph, "source_embedding", model.source_embedding)
     ids_SB = graph.node("Transpose", source_BS, perm=[1, 0])
     memory_SBE, states = writer.read(vectors(graph, table, ids_SB))
     writer.give_attention(graph.node("Transpose", memory_SBE, perm=[1, 0, 2]))
-    writer.give_padding()
+    bias_B1S = graph.node("Unsqueeze", padding(graph), graph.constant([1]))
+    graph.output("memory.bias", bias_B1S, "float", ["rows", 1, "width"])
     writer.give_states(states)
     return graph
 
@@ -80,18 +80,6 @@ class _Encoder:
         graph.output("memory.keys", keys_BDS, "float", ["rows", units, "width"])
         graph.output("memory.values", values_BSD, "float", ["rows", "width", units])
 
-    def give_padding(self) -> None:
-        """What is added to attention scores: -inf after the end of a row."""
-        graph = self.graph
-        width = graph.node("Gather", graph.node("Shape", "source"), graph.constant(1))
-        places_S = graph.node("Range", graph.constant(0), width, graph.constant(1))
-        lengths_B1 = graph.node("Unsqueeze", "lengths", graph.constant([1]))
-        real_BS = graph.node("Less", places_S, graph.node("Cast", lengths_B1, to=INT64))
-        nothing, never = graph.constant(0.0), graph.constant(-float("inf"))
-        bias_BS = graph.node("Where", real_BS, nothing, never)
-        bias_B1S = graph.node("Unsqueeze", bias_BS, graph.constant([1]))
-        graph.output("memory.bias", bias_B1S, "float", ["rows", 1, "width"])
-
     def give_states(self, states: list[_State]) -> None:
         """Where the decoder starts; nothing was attended to yet."""
         graph = self.graph
@@ -109,31 +97,21 @@ class _Encoder:
 # --- One step of the recurrent decoder, as a graph.
 #
 # A step first takes the rows of the state that it is to go on from, so that hypotheses are re-
-# ordered, copied and dropped in passing. It ends with a short list of the likeliest tokens: the
-# log-probabilities of a whole vocabulary never leave it. All hypotheses of a sentence read the
-# same memory.
+# ordered, copied and dropped in passing. All hypotheses of a sentence read the same memory.
 
 
 def decoder_graph(model: GNMT, layers: Layers) -> Graph:
-    """One step of R hypotheses, equally many for each of B sentences.
-
-    `token` [R] is what each read last and `parent` [R] the row of the state that it goes on from.
-    `penalty` [1 or R, V] is added to log-probabilities. What comes out are the `count` likeliest
-    tokens of each, `next` [R, count], with their `log_p`; `end` [R], log P of ending here, whatever
-    the penalty; and `seen` [R], the source position with most attention.
-    """
-    graph, size = Graph("decoder"), len(model.output_weight)
+    """One step, as `search_graph` has it; it also gives `seen` [R], the source position with most
+    attention."""
+    graph = Graph("decoder")
     writer = _Decoder(model, layers, graph)
-    graph.input("token", "int64", ["hypotheses"])
-    graph.input("parent", "int64", ["hypotheses"])
-    graph.input("count", "int64", [1])
-    graph.input("penalty", "float", ["penalties", size])
+    step_inputs(graph, len(model.output_weight))
     graph.input("memory.keys", "float", ["rows", model.units, "width"])
     graph.input("memory.values", "float", ["rows", "width", model.units])
     graph.input("memory.bias", "float", ["rows", 1, "width"])
     table = layers.table(graph, "target_embedding", model.target_embedding)
     hidden_RD = writer.step(vectors(graph, table, "token"))
-    writer.give_tokens(hidden_RD, table)
+    give_tokens(graph, layers, hidden_RD, table)
     return graph
 
 
@@ -194,15 +172,3 @@ class _Decoder:
 
     def _give_state(self, name: str, value_RD: str) -> None:
         self.graph.output(f"after.{name}", value_RD, "float", ["hypotheses", self.model.units])
-
-    def give_tokens(self, hidden_RD: str, table: Table) -> None:
-        """The likeliest tokens, and how likely the end is."""
-        graph = self.graph
-        logits_RV = self.layers.logits(graph, hidden_RD, table)
-        log_p_RV = graph.node("LogSoftmax", logits_RV, axis=1)
-        end_R = graph.node("Gather", log_p_RV, graph.constant(EOS), axis=1)
-        allowed_RV = graph.node("Add", log_p_RV, "penalty")
-        log_p_RC, next_RC = graph.nodes("TopK", 2, allowed_RV, "count", axis=1)
-        graph.output("end", end_R, "float", ["hypotheses"])
-        graph.output("log_p", log_p_RC, "float", ["hypotheses", "count"])
-        graph.output("next", next_RC, "int64", ["hypotheses", "count"])

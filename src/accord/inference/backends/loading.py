@@ -5,11 +5,15 @@ from pathlib import Path
 
 from accord.errors import AccordError
 from accord.inference.backends.base import Backend, LoadSettings
+from accord.inference.backends.ctranslate2_backend import CTranslate2Backend
 from accord.inference.backends.manifest import NAME, Manifest, format_name, is_exported
 from accord.inference.backends.onnx_backend import OnnxBackend
 
 # What translates from each format that `accord export` writes.
-BACKENDS: dict[str, Callable[[Path, Manifest, LoadSettings], Backend]] = {"onnx": OnnxBackend}
+BACKENDS: dict[str, Callable[[Path, Manifest, LoadSettings], Backend]] = {
+    "onnx": OnnxBackend,
+    "ctranslate2": CTranslate2Backend,
+}
 
 _DEFAULT = LoadSettings()
 

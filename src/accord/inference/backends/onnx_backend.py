@@ -1,16 +1,11 @@
 """The ONNX backend: an exported model in ONNX Runtime, searched with NumPy, without PyTorch."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
-from accord.data.vocabulary import Vocabulary
-from accord.errors import AccordError
 from accord.inference.backends.base import Backend, LoadSettings
-from accord.inference.backends.manifest import AGAIN, NAME, Manifest
+from accord.inference.backends.exported_files import loading, read_vocabulary
+from accord.inference.backends.manifest import Manifest
 from accord.inference.backends.onnx_beam_search import BeamSearch
 from accord.inference.backends.onnx_sessions import Sessions
 from accord.inference.results import SearchSettings, Translation
@@ -49,37 +44,14 @@ class OnnxBackend(Backend):
     def __init__(self, directory: Path, manifest: Manifest, settings: LoadSettings) -> None:
         settings.check_exported(directory)
         self.graph = manifest.graph
-        names = ("vocabulary.model", "token_counts.npz", "encoder.onnx", "decoder.onnx")
-        words, counts, *graphs = (manifest.file(directory, name) for name in names)
-        # Counts are read now, since another export may take this one's place.
-        with _loading(counts), np.load(counts) as arrays:
-            self._counts: dict[str, npt.NDArray[np.int64]] = dict(arrays)
-        if set(self._counts) != set(manifest.languages):
-            raise AccordError(
-                f"{', '.join(manifest.languages)} are not the languages of {counts.name}: "
-                f"{', '.join(self._counts)}",
-                where=f"{directory / NAME}, key languages",
-                fix=AGAIN,
-            )
-        with _loading(words):
-            self.vocabulary = Vocabulary.load(words, manifest.languages)
-        with _loading(directory):
+        self.vocabulary, counts = read_vocabulary(directory, manifest)
+        graphs = [manifest.file(directory, name) for name in ("encoder.onnx", "decoder.onnx")]
+        with loading(directory):
             sessions = Sessions(*graphs, threads=settings.threads)
-        self.decoder = Decoder(OnnxEngine(sessions), self.vocabulary, self._counts.__getitem__)
+        self.decoder = Decoder(OnnxEngine(sessions), self.vocabulary, counts.__getitem__)
 
     def translate(
         self, texts: Sequence[str], to: str, settings: SearchSettings
     ) -> list[Translation]:
         """Direct translations, by the beam search over the two graphs."""
         return self.decoder.translate(texts, to, settings)
-
-
-@contextmanager
-def _loading(path: Path) -> Iterator[None]:
-    """A right checksum proves that a file is as it was written, not that it can be used."""
-    try:
-        yield
-    except AccordError:
-        raise
-    except Exception as error:  # every library has kinds of its own
-        raise AccordError(f"cannot be loaded: {error}", where=str(path), fix=AGAIN) from error

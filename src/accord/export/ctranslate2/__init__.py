@@ -1,0 +1,1 @@
+"""A Transformer as a model of CTranslate2."""
