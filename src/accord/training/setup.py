@@ -55,7 +55,7 @@ def resume(
     """
     checkpoint = _newest(checkpoints, world, progress)
     if checkpoint is None and origin is not None:
-        checkpoint = _origin(origin, world, progress)
+        checkpoint = _origin(origin, world)
         if checkpoint.state["data"]["fingerprint"] != present["data"]["fingerprint"]:
             raise AccordError(
                 "the run to start from was trained on other data, and so has another vocabulary",
@@ -83,8 +83,9 @@ def resume(
     return state
 
 
-def _origin(origin: Checkpoints, world: World, progress: Progress) -> Checkpoint:
-    found = _newest(origin, world, progress)
+def _origin(origin: Checkpoints, world: World) -> Checkpoint:
+    """Branches are matched in updates, so a damaged newest checkpoint is not made do without."""
+    found = _shared(origin.last() if world.is_first else None, origin, world)
     if found is None:
         raise AccordError(
             "there is no checkpoint to start from",
@@ -95,7 +96,7 @@ def _origin(origin: Checkpoints, world: World, progress: Progress) -> Checkpoint
 
 
 def _newest(checkpoints: Checkpoints, world: World, progress: Progress) -> Checkpoint | None:
-    """The first process decides, so that all load the same one."""
+    """The newest that is whole; those that are not are put aside, and named."""
     found = None
     if world.is_first:
         found, problems = checkpoints.newest()
@@ -103,9 +104,14 @@ def _newest(checkpoints: Checkpoints, world: World, progress: Progress) -> Check
             progress.note(f"left aside: {problem}")
         if found is not None:
             checkpoints.set_aside(found.step)
+    return _shared(found, checkpoints, world)
+
+
+def _shared(found: Checkpoint | None, all_of: Checkpoints, world: World) -> Checkpoint | None:
+    """The first process decides, so that all load the same one."""
     name = world.share(found.path.name if found is not None else "")
     if found is None and name:
-        return open_checkpoint(checkpoints.directory / name)
+        return open_checkpoint(all_of.directory / name)
     return found
 
 
