@@ -212,6 +212,23 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def read_checked(path: Path, sha256: str | None, fix: str) -> bytes:
+    """The bytes of a file, if they are those whose checksum was noted; None: none was."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise AccordError("the file is missing", where=str(path), fix=fix) from None
+    except OSError as error:
+        raise AccordError(
+            f"cannot be read: {error.strerror or error}", where=str(path), fix=fix
+        ) from None
+    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+        raise AccordError(
+            "the file was altered: its checksum is not the one noted", where=str(path), fix=fix
+        )
+    return data
+
+
 def sealed(entries: dict[str, Any]) -> dict[str, Any]:
     """Plain data with a checksum over all of its other entries, by which it is known unaltered."""
     bare = {key: value for key, value in entries.items() if key != "seal"}

@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 from accord import cli
 from accord.config.load import load
 from accord.config.schema import Experiment
+from accord.files import sealed
 from accord.training.update import Updater
 
 LANGUAGES = ("en", "de", "fr")
@@ -146,13 +147,30 @@ def story(run: Path, step: int) -> dict[str, object]:
     del state["totals"]["seconds"], state["totals"]["wait"]
     return {
         "state": state,  # with the checksums of weights and optimiser
-        "metrics": [{k: v for k, v in line.items() if k not in TIMES} for line in metrics(run)],
+        "metrics": [
+            {k: v for k, v in line.items() if k not in (*TIMES, "seal")} for line in metrics(run)
+        ],
     }
 
 
 def metrics(run: Path, kind: str | None = None) -> list[dict]:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return [line for line in lines if kind in (None, line["kind"])]
+
+
+def without_seals(run: Path) -> None:
+    """Make a run what it would be if a former version, which knew no seals, had written it."""
+    manifest = json.loads((run / "manifest.json").read_text())
+    del manifest["run"]
+    (run / "manifest.json").write_text(json.dumps(sealed(manifest)))
+    file = run / "experiment.yaml"
+    file.write_text(file.read_text("utf-8").partition("# seal:")[0], "utf-8")
+    environment = json.loads((run / "environment.json").read_text())
+    del environment["seal"]
+    (run / "environment.json").write_text(json.dumps(environment))
+    lines = [line for line in metrics(run) if line.pop("seal")]
+    (run / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (run / "metrics.seal").unlink()
 
 
 # --- processes -------------------------------------------------------------------------------

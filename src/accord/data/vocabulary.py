@@ -8,6 +8,7 @@ from pathlib import Path
 import sentencepiece
 
 from accord.errors import AccordError
+from accord.files import read_checked
 
 PAD = 0
 EOS = 1
@@ -84,7 +85,13 @@ class Vocabulary:
     """Text to ids and back; knows the tag of every language."""
 
     def __init__(self, model: bytes, languages: Sequence[str]) -> None:
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            size = self._processor.vocab_size()
+        except RuntimeError as error:
+            raise AccordError(f"this is no vocabulary: {error}") from None
+        if not size:  # of no bytes, sentencepiece makes an empty one
+            raise AccordError("this is no vocabulary: it has no entries")
         self.model = model
         self.languages = tuple(languages)
         self.tags = {
@@ -97,9 +104,15 @@ class Vocabulary:
             raise AccordError(f"the vocabulary has no tag for {', '.join(missing)}")
 
     @staticmethod
-    def load(path: Path, languages: Sequence[str]) -> "Vocabulary":
-        """The vocabulary in a file that `train` made."""
-        return Vocabulary(path.read_bytes(), languages)
+    def load(
+        path: Path, languages: Sequence[str], sha256: str | None = None, fix: str = "restore it"
+    ) -> "Vocabulary":
+        """The vocabulary in a file that `train` made, if its checksum is the one noted."""
+        model = read_checked(path, sha256, fix)
+        try:
+            return Vocabulary(model, languages)
+        except AccordError as error:
+            raise AccordError(error.what, where=str(path), fix=fix) from None
 
     def __len__(self) -> int:
         return int(self._processor.vocab_size())

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import torch
 
-from accord.data.store import read_manifest
 from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory, read, write, write_json
 from accord.evaluation.matrix import evaluate, evaluation_name
@@ -63,7 +62,7 @@ def evaluate_run(
         run=run.resolve().name,
         checkpoint=checkpoint,
         step=chosen.step,
-        fingerprint=read_manifest(run)["fingerprint"],
+        fingerprint=opened.manifest()["fingerprint"],
         device=_device_name(model.device),
         precision="bf16" if model.bf16 else "fp32",
     )

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import accord
-from accord.data.store import read_manifest
 from accord.errors import AccordError
 from accord.export.base import ExportedFiles, ExportSource
 from accord.export.exporters import exporter_for
@@ -107,7 +106,7 @@ def _manifest(
             run=source.run.path.resolve().name,
             checkpoint=checkpoint.path.name,
             step=checkpoint.step,
-            fingerprint=read_manifest(source.run.path)["fingerprint"],
+            fingerprint=source.run.manifest()["fingerprint"],
         ),
         files={name: _facts(directory / name) for name in written.names},
     )

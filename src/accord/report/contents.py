@@ -1,6 +1,5 @@
 """Everything that a report says, read from run directories."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +7,11 @@ from statistics import fmean
 from typing import Any
 
 from accord.config.schema import Experiment
-from accord.data.store import read_manifest
 from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory, read
 from accord.evaluation.records import Evaluated, Evaluation
 from accord.report.answer import Answer, System, answer, systems
-from accord.run_directory import RunDirectory, read_metrics
+from accord.run_directory import RunDirectory, log_errors, read_metrics
 
 # --- The course of training, read from metrics.jsonl.
 
@@ -78,16 +76,17 @@ def read_history(path: Path) -> History:
     validations: list[Validation] = []
     seconds: float | None = None
     for entry in read_metrics(path):
-        if entry["kind"] == "train":
-            seconds = entry.get("training_seconds", seconds)
-            if entry["nll"] is not None:
-                training.append((float(entry["step"]), entry["nll"]))
-        elif entry["kind"] == "validation":
-            found = {
-                direction: DevScores(scores["kind"], scores["cross_entropy"], scores["bleu"])
-                for direction, scores in entry["directions"].items()
-            }
-            validations.append(Validation(entry["step"], found))
+        with log_errors(path):
+            if entry["kind"] == "train":
+                seconds = entry.get("training_seconds", seconds)
+                if entry["nll"] is not None:
+                    training.append((float(entry["step"]), entry["nll"]))
+            elif entry["kind"] == "validation":
+                found = {
+                    direction: DevScores(scores["kind"], scores["cross_entropy"], scores["bleu"])
+                    for direction, scores in entry["directions"].items()
+                }
+                validations.append(Validation(entry["step"], found))
     return History(tuple(training), tuple(validations), seconds)
 
 
@@ -149,8 +148,8 @@ def read_runs(runs: Sequence[Path], name: str | None = None) -> tuple[str, tuple
             experiment=experiments[i],
             evaluated=read(evaluation_directory(run.path, chosen)),
             history=read_history(run.metrics),
-            manifest=read_manifest(run.path),
-            environment=_environment(run.path / "environment.json"),
+            manifest=run.manifest(),
+            environment=run.environment(),
         )
         for i, run in enumerate(opened)
     )
@@ -212,18 +211,6 @@ def _names(run: Path) -> list[str]:
 def _rank(directory: Path) -> tuple[bool, bool, str, str]:
     found = Evaluation.load(directory)
     return found.limit is None, found.split == "test", found.date, found.name
-
-
-def _environment(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise AccordError(
-            f"the run's environment cannot be read: {error}",
-            where=str(path),
-            fix="run `accord train` again; it writes the file anew",
-        ) from None
-    return found
 
 
 def notes(runs: Sequence[ReportedRun]) -> tuple[str, ...]:

@@ -237,7 +237,7 @@ class Trainer:
         """Train until something says stop; whatever it is, the last state is saved."""
         if self.world.is_first:
             board = self.directory.path / "tensorboard"
-            self.log = MetricsLog(self.directory.metrics, board, self.step)
+            self.log = MetricsLog(self.directory.metrics, board, self.step, self.progress.note)
         self.stream.seek(self.state.position)
         self.progress.start("training", self.settings.steps)
         self.progress.reach(self.step)
