@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from accord.errors import AccordError
-from accord.evaluation.folder import evaluation_directory, read, write, write_json
+from accord.evaluation.folder import evaluation_directory, read, write, write_comparison
 from accord.evaluation.matrix import evaluate, evaluation_name
 from accord.evaluation.records import Evaluated, Evaluation, Origin
 from accord.evaluation.significance import Comparison, compare
@@ -82,7 +82,7 @@ def evaluate_run(
     write(evaluated, directory)
     comparison = compare(evaluated, other) if other else None
     if comparison:
-        write_json(directory / f"against-{comparison.theirs.run}.json", comparison.as_dict())
+        write_comparison(directory / f"against-{comparison.theirs.run}.json", comparison)
     return EvaluatedRun(evaluated.evaluation, directory, comparison)
 
 
