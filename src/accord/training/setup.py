@@ -26,10 +26,11 @@ def hardware(world: World, threads: int, bf16: bool) -> str:
     return f"{where}, {world.size} processes" if world.size > 1 else where
 
 
-def identity(experiment: Experiment, store: Store) -> dict[str, Any]:
+def identity(experiment: Experiment, store: Store, world: World) -> dict[str, Any]:
     """What a checkpoint's tensors and its position in the data belong to."""
     settings = experiment.training
     return {
+        "processes": world.size,
         "optimizer": settings.optimizer.kind,
         "data": {
             "fingerprint": store.manifest["fingerprint"],
@@ -72,6 +73,12 @@ def resume(
         checkpoint.load_optimizer(model, optimizer)
     else:
         progress.note("another optimiser than before: it begins without memory")
+    before, now = checkpoint.state.get("processes", world.size), world.size
+    if before != now:
+        progress.note(
+            f"{now} process{'es' * (now > 1)}, but {before} before: each draws its own dropout, so "
+            "the weights will not be those of a run that was never interrupted"
+        )
     state = TrainState.of(checkpoint)
     if not checkpoint.path.is_relative_to(checkpoints.directory):
         # A branch keeps its own best, by its own validations: the origin's is not in its folder.

@@ -149,7 +149,7 @@ class Trainer:
         self.optimizer = build_optimizer(
             self.settings.optimizer.kind, self.model, learning_rate=self.settings.optimizer.peak
         )
-        self.identity = identity(experiment, self.store)
+        self.identity = identity(experiment, self.store, world)
         self.state = resume(
             self.checkpoints,
             self.identity,
