@@ -6,11 +6,12 @@ import re
 import shutil
 import tempfile
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
@@ -59,7 +60,7 @@ def prepare(
             progress.reach(done)
         write_stamps(directory, known)  # before the store is opened, which adds its own files
         fingerprint = _fingerprint(experiment, sums)
-        current = _up_to_date(directory, fingerprint)
+        current = _up_to_date(directory, fingerprint, _fingerprint(experiment, sums, format=1))
         if current is not None:
             return Prepared(current, built=False)
         with _workplace(directory) as building:
@@ -104,21 +105,34 @@ def _input_files(experiment: Experiment) -> dict[str, Path]:
     return {str(path): path for path in found}
 
 
-def _fingerprint(experiment: Experiment, sums: dict[str, str]) -> str:
+def _fingerprint(experiment: Experiment, sums: dict[str, str], format: int = FORMAT) -> str:  # noqa: A002
     """Changes whenever the store would come out differently."""
     settings = experiment.model_dump(mode="json", include=set(DATA_KEYS))
     guesser = version("py3langid") if experiment.cleaning.wrong_language else None
     versions = [sentencepiece.__version__, unicodedata.unidata_version, guesser]
-    facts = [FORMAT, settings, sums, versions]
+    facts = [format, settings, sums, versions]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _up_to_date(directory: Path, fingerprint: str) -> Store | None:
+def _up_to_date(directory: Path, fingerprint: str, before: str) -> Store | None:
+    """The store that is there, if it is what would be built; `before`: as format 1 named it."""
     try:
         store = Store(directory)
     except AccordError:
         return None  # absent or damaged: it is built anew
-    return store if store.manifest["fingerprint"] == fingerprint else None
+    found = store.manifest["fingerprint"]
+    same = found == fingerprint or (found == before and not _cut_among_equals(store.manifest))
+    return store if same else None
+
+
+def _cut_among_equals(manifest: Mapping[str, Any]) -> bool:
+    """Whether a limit may have fallen on repeated pairs, of which format 1 took just any."""
+    limited = any(
+        step["step"] == "limit" and step["dropped"]
+        for corpus in manifest["corpora"]
+        for step in corpus["steps"]
+    )
+    return limited and not manifest["settings"]["cleaning"]["duplicates"]
 
 
 def _publish(

@@ -91,7 +91,9 @@ class ParallelCorpus:
         return self.sides[self.languages.index(language)]
 
 
-FORMAT = 1
+FORMAT = 2
+# Of stores that are read. In format 1, which of equal lines a limit kept hung on the processor.
+FORMATS = (1, 2)
 IDS = np.dtype("<u2")
 OFFSETS = np.dtype("<i8")
 _REBUILD = "run `accord prepare` again; it rebuilds a damaged store"
@@ -109,10 +111,12 @@ def read_stamps(directory: Path) -> dict[str, tuple[Stamp, str]]:
     """Files whose SHA-256 was computed here before, with their stamp at that time."""
     try:
         data = json.loads((directory / "stamps.json").read_text(encoding="utf-8"))
+        if data.pop("seal") != sealed(data)["seal"]:
+            return {}
         return {
             name: ((int(size), int(time)), str(sha)) for name, (size, time, sha) in data.items()
         }
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return {}  # a cache: without it every checksum is computed anew
 
 
@@ -129,7 +133,8 @@ def write_stamps(directory: Path, known: dict[str, tuple[Stamp, str]]) -> None:
     """Remember checksums; a store that cannot be written to is simply checked again each time."""
     try:
         with atomic_write(directory / "stamps.json") as file:
-            json.dump({name: (*stamp, sha) for name, (stamp, sha) in known.items()}, file, indent=1)
+            data = {name: (*stamp, sha) for name, (stamp, sha) in known.items()}
+            json.dump(sealed(data), file, indent=1)
     except AccordError:
         pass
 
@@ -282,8 +287,9 @@ def read_manifest(directory: Path, fix: str = _REBUILD) -> dict[str, Any]:
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise AccordError(f"the manifest is damaged: {error}", where=str(path), fix=fix) from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise AccordError(f"this store has another format than {FORMAT}", where=str(path), fix=fix)
+    if not isinstance(manifest, dict) or manifest.get("format") not in FORMATS:
+        known = " and ".join(map(str, FORMATS))
+        raise AccordError(f"the data has another format than {known}", where=str(path), fix=fix)
     if manifest != sealed(manifest):
         raise AccordError("the manifest was altered", where=str(path), fix=fix)
     return manifest

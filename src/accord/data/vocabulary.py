@@ -105,14 +105,15 @@ class Vocabulary:
 
     @staticmethod
     def load(
-        path: Path, languages: Sequence[str], sha256: str | None = None, fix: str = "restore it"
+        path: Path, languages: Sequence[str], sha256: str | None = None, fix: str = "copy it anew"
     ) -> "Vocabulary":
         """The vocabulary in a file that `train` made, if its checksum is the one noted."""
         model = read_checked(path, sha256, fix)
         try:
             return Vocabulary(model, languages)
         except AccordError as error:
-            raise AccordError(error.what, where=str(path), fix=fix) from None
+            what = f"cannot be loaded: {error.what}"
+            raise AccordError(what, where=str(path), fix=fix) from None
 
     def __len__(self) -> int:
         return int(self._processor.vocab_size())

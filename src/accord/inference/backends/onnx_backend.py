@@ -61,8 +61,7 @@ class OnnxBackend(Backend):
                 where=f"{directory / NAME}, key languages",
                 fix=AGAIN,
             )
-        with _loading(words):
-            self.vocabulary = Vocabulary.load(words, manifest.languages)
+        self.vocabulary = Vocabulary.load(words, manifest.languages, fix=AGAIN)
         with _loading(directory):
             sessions = Sessions(*graphs, threads=settings.threads)
         self.decoder = Decoder(OnnxEngine(sessions), self.vocabulary, self._counts.__getitem__)
