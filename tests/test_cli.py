@@ -271,3 +271,20 @@ def test_a_second_interrupt_does_not_break_into_the_clearing_up():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.stdout == "cleared up\n"
+
+
+def test_a_closed_standard_input_is_an_error_and_not_a_crash(monkeypatch):
+    from accord.cli.data import _at_a_terminal
+    from accord.cli.translate import _lines
+    from accord.errors import AccordError
+
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(AccordError, match="no standard input"):
+        _lines(None)
+    assert not _at_a_terminal()
+
+
+def test_a_closed_standard_output_is_no_crash():
+    command = f"exec {sys.executable} -m accord --version >&-"
+    found = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (0, "")
