@@ -153,3 +153,22 @@ def test_a_kill_in_the_middle_of_a_line_is_no_damage(tmp_path):
     MetricsLog(path, tmp_path / "board", 2, notes.append).close()
     assert notes == ["metrics.jsonl: it has 0 lines where there were 1; left out"]
     assert list(read_metrics(path)) == []
+
+
+def test_what_is_given_in_place_of_a_run_is_named(run, toy, tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "export.json").touch()
+    (run / "experiment.yaml").unlink()
+    for place, what, fix in (
+        (run.with_name("rum"), "it is not there", "did you mean"),
+        (tmp_path / "file", "it is a file", "accord train"),
+        (tmp_path / "export", "it is an exported model", "the run that was exported"),
+        (toy.parent / "store", "it is a store", "train on it"),
+        (run, "it has no experiment.yaml", "--accept-changes"),
+        (tmp_path, "it has no experiment.yaml", "that `accord train` wrote"),
+    ):
+        with pytest.raises(AccordError, match="this is no run directory") as error:
+            RunDirectory(place).experiment()
+        assert what in error.value.what
+        assert fix in error.value.fix

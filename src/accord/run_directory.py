@@ -9,6 +9,7 @@
 Every later command takes this directory and nothing else. Nothing here needs PyTorch.
 """
 
+import difflib
 import hashlib
 import io
 import json
@@ -30,7 +31,7 @@ from accord.config.schema import Experiment
 from accord.data.store import HeldOutSets, checksums, read_manifest
 from accord.data.vocabulary import Vocabulary
 from accord.errors import AccordError
-from accord.files import atomic_write, read_checked, sealed, writing_errors
+from accord.files import atomic_write, names_in, read_checked, sealed, writing_errors
 
 # Of what the run adds to the data's manifest. Runs from before it had one have no seals.
 FORMAT = 2
@@ -56,11 +57,7 @@ class RunDirectory:
         """The experiment that the run was made by, every key in force."""
         file = self.path / "experiment.yaml"
         if not file.is_file():
-            raise AccordError(
-                "this is no run directory: it has no experiment.yaml",
-                where=str(self.path),
-                fix="give the directory that `accord train` wrote, as it wrote it",
-            )
+            raise _no_run(self.path)
         text, seal = _taken_apart(read_checked(file, None, _HEAL_EXPERIMENT), _YAML_SEAL)
         if (seal is None and self._must_be_sealed()) or seal not in (None, _seal_of(text)):
             raise AccordError(
@@ -136,6 +133,26 @@ class RunDirectory:
             for item in held_out.sets(split):
                 for language in item.languages:
                     item.lines(language)
+
+
+def _no_run(path: Path) -> AccordError:
+    """What somebody gave in place of a run directory."""
+    what, fix = "it has no experiment.yaml", "give the directory that `accord train` wrote"
+    if not path.exists():
+        near = difflib.get_close_matches(path.name, names_in(path.parent), n=1)
+        what = "it is not there"
+        fix = f"did you mean {path.with_name(near[0])}?" if near else f"check the path; {fix}"
+    elif not path.is_dir():
+        what = "it is a file"
+    elif (path / "export.json").is_file():
+        what = "it is an exported model, which translates and serves only"
+        fix = "give the run that was exported"
+    elif (path / "checkpoints").is_dir():
+        fix = _HEAL_EXPERIMENT
+    elif (path / "manifest.json").is_file():
+        what = "it is a store, as `accord prepare` writes it"
+        fix = "train on it, and give the directory that `accord train` wrote"
+    return AccordError(f"this is no run directory: {what}", where=str(path), fix=fix)
 
 
 # --- Seals: a checksum in a file itself, so that it cannot part from what it is of.

@@ -190,6 +190,13 @@ def test_a_store_of_before_is_read_and_kept_unless_the_processor_had_a_say(toy, 
     assert Store(store.directory).manifest["format"] == (2 if built else 1)
 
 
+def test_an_up_to_date_store_is_cleared_of_what_a_killed_process_left(toy):
+    store = prepare(load(toy)).store
+    (store.directory / ".building-12345678" / "spool").mkdir(parents=True)
+    assert not prepare(load(toy)).built
+    assert not list(store.directory.glob(".building-*"))
+
+
 def test_a_damaged_stamp_is_not_believed(toy):
     """A wrong checksum of an input there would be a wrong account of where the data came from."""
     first = prepare(load(toy))

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shlex
 import shutil
 import tempfile
 import unicodedata
@@ -29,6 +30,7 @@ from accord.data.store import (
     write_stamps,
 )
 from accord.errors import AccordError
+from accord.fetching.catalogue import DATASETS
 from accord.files import exclusive, put_in_place, sync_directory, writing_errors
 from accord.machine import cores
 from accord.progress import Progress, Silent
@@ -52,6 +54,8 @@ def prepare(
     _refuse_strange(directory)
     inputs = _input_files(experiment)
     with exclusive(directory, "accord prepare"):
+        for folder in directory.glob(".building-*"):
+            shutil.rmtree(folder, ignore_errors=True)  # what a killed process left behind
         known = read_stamps(directory)
         progress.start("reading checksums", len(inputs))
         sums = {}
@@ -81,8 +85,6 @@ def _refuse_strange(directory: Path) -> None:
 @contextmanager
 def _workplace(directory: Path) -> Iterator[Path]:
     """A folder that no other run has, since a killed one's workers may still be writing."""
-    for folder in directory.glob(".building-*"):
-        shutil.rmtree(folder, ignore_errors=True)  # what a killed process left behind
     with writing_errors(directory):
         building = Path(tempfile.mkdtemp(prefix=".building-", dir=directory))
     try:
@@ -93,6 +95,20 @@ def _workplace(directory: Path) -> Iterator[Path]:
 
 def _input_files(experiment: Experiment) -> dict[str, Path]:
     """Every file that is read, by its name as users write it."""
+    try:
+        return _found_files(experiment)
+    except AccordError as error:
+        # data/europarl/…, where there is no data/europarl
+        parts = Path(error.where or "").parts
+        for place, name in enumerate(parts):
+            if name in DATASETS and not Path(*parts[: place + 1]).exists():
+                to = Path(*parts[:place])
+                fix = f"fetch it first: accord fetch {name} --to {shlex.quote(str(to))}"
+                raise AccordError(error.what, where=error.where, fix=fix) from None
+        raise
+
+
+def _found_files(experiment: Experiment) -> dict[str, Path]:
     found = []
     for corpus in experiment.corpora:
         for source in corpus.train:

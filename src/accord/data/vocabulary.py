@@ -52,7 +52,7 @@ def train(sentences: Iterable[str], languages: Sequence[str], size: int) -> byte
     except RuntimeError as error:
         if failures:
             raise failures[0] from None
-        raise _explained(error, size) from error
+        raise _explained(error, size, len(languages)) from error
     return model.getvalue()
 
 
@@ -65,8 +65,20 @@ def _watched(sentences: Iterable[str], failures: list[BaseException]) -> Iterato
         raise
 
 
-def _explained(error: RuntimeError, size: int) -> AccordError:
+_FEWEST = 100  # entries for text with which a vocabulary is of any use
+
+
+def _explained(error: RuntimeError, size: int, languages: int) -> AccordError:
     limit = re.search(r"value <= (\d+)", str(error))
+    # Bytes, padding, end, the unknown and tags are entries, too.
+    learnt = int(limit[1]) - 256 - 3 - languages if limit else 0
+    if limit and learnt < _FEWEST:
+        return AccordError(
+            f"vocabulary.size = {size} is too large for this text, which is too small for any: "
+            f"{max(0, learnt)} subwords could be learnt from it",
+            where="vocabulary.size",
+            fix="give more training text: thousands of lines at least",
+        )
     if limit:
         return AccordError(
             f"vocabulary.size = {size} is too large for this text",

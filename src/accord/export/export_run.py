@@ -12,6 +12,7 @@ from accord.files import (
     atomic_directory,
     check_writable,
     clear_leftovers,
+    clear_leftovers_in,
     sha256_of,
     writing_errors,
 )
@@ -66,6 +67,7 @@ def export_run(
     exporter.check_run(run, opened.experiment())
     output = output or run / (to if precision == "fp32" else f"{to}-{precision}")
     clear_leftovers(output)
+    clear_leftovers_in(run)
     check_place(output, force)
     chosen = find_checkpoint(opened.path, checkpoint)
     progress.start(f"exporting {chosen.path.name}")

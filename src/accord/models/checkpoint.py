@@ -28,6 +28,7 @@ from accord.files import (
     atomic_directory,
     atomic_write,
     clear_leftovers,
+    clear_leftovers_in,
     sealed,
     sha256_of,
     writing_errors,
@@ -156,7 +157,12 @@ class Checkpoints:
             for path in self.paths()[:-keep]:
                 if _step(path) != best:  # renamed first, so that nobody meets half a checkpoint
                     path.rename(path.with_name(f".{path.name}.old"))
-        for left in self.directory.glob(".step-*"):  # also what a killed process left behind
+        self.clear_leftovers()
+
+    def clear_leftovers(self) -> None:
+        """Delete what was being deleted or written; a killed process may have left it behind."""
+        clear_leftovers_in(self.directory)  # gives back what was to be replaced
+        for left in self.directory.glob(".step-*"):
             shutil.rmtree(left, ignore_errors=True)
 
 

@@ -28,7 +28,9 @@ def begin_run(
     Changes must be accepted. Before the first checkpoint there is nothing they could spoil.
     """
     changes: list[str] = []
-    if Checkpoints(run.checkpoints).paths():
+    checkpoints = Checkpoints(run.checkpoints)
+    checkpoints.clear_leftovers()
+    if checkpoints.paths():
         manifest = _recorded(run, store)
         changes = _changes(run, experiment, manifest, store)
         if changes and not accept_changes:
