@@ -292,6 +292,7 @@ def test_changed_inputs_or_settings_build_anew_and_leave_one_store(toy):
     assert names == {"manifest.json", "stamps.json", ".lock", changed.store.manifest["data"]}
 
 
+@pytest.mark.timeout(600)
 def test_the_same_bytes_for_any_hash_seed_and_number_of_workers(toy):
     """R3: two processes with different PYTHONHASHSEED give byte-identical output."""
     found = []
@@ -430,22 +431,21 @@ def start(toy, *options):
     )
 
 
+@pytest.mark.timeout(600)  # a busy machine is no failure
 @pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_at_any_moment_it_leaves_nothing(toy, signal_number, code):
     for language in LANGUAGES:  # enough lines that the signal finds it at work
         lines = [sentence(i, language) for i in range(60_000)]
         write_lines(toy.parent / f"train.{language}", lines)
     process = start(toy, "--workers", "2")
-    deadline = time.monotonic() + 30
-    while not list((toy.parent / "store").glob(".building-*")):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
+    spooled = (toy.parent / "store").glob
+    while not any(path.stat().st_size for path in spooled(".building-*/spool/*.txt")):
+        assert process.poll() is None, process.communicate()  # its workers have not begun yet
         time.sleep(0.01)
-    time.sleep(0.3)
     for _ in range(3):  # impatience must not break into the clearing up
         process.send_signal(signal_number)
         time.sleep(0.02)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate()
     assert process.returncode == code, errors
     assert "Traceback" not in errors
     assert left_behind(toy.parent / "store") <= {".lock", "stamps.json"}

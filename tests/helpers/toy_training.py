@@ -183,7 +183,7 @@ class Fault:
     at: int = 0
     number: int = signal.SIGKILL
     events: str = "update"
-    """update, disk, or update+disk"""
+    """update, disk and delete, joined by +"""
     pause: float = 0.0
     largest_file: int | None = None
 
@@ -216,6 +216,8 @@ class Fault:
             Path.replace = before(Path.replace)
             Path.rename = before(Path.rename)
             Path.mkdir = before(Path.mkdir)
+        if "delete" in self.events:
+            os.unlink, os.rmdir = before(os.unlink), before(os.rmdir)
         if self.largest_file is not None:
             import resource
 
@@ -244,11 +246,9 @@ def fork(args: list[str], output: Path, fault: Fault | None = None):
 
 
 def run_fork(args: list[str], output: Path, fault: Fault | None = None) -> int:
-    """Its exit status, negative for a signal."""
+    """Its exit status, negative for a signal; how long that takes is for the test's own limit."""
     process = fork(args, output, fault)
-    process.join(60)
-    if process.exitcode is None:
-        process.kill()
+    process.join()
     return process.exitcode
 
 
