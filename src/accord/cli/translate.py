@@ -62,6 +62,7 @@ def translate(
             via=via if via in (None, "auto") else via.split(","),
             ensemble=members,
             settings=settings,
+            # A person at a terminal wants each answer at once.
             at_once=1 if input_file is None and sys.stdin.isatty() else _lines_at_once(search),
         )
         for number, item in enumerate(found, start=1):

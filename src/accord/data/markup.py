@@ -73,7 +73,14 @@ def read_tmx(path: str, languages: tuple[str, str]) -> Iterator[tuple[str | None
 def _units(path: str) -> Iterator[Any]:
     """Every translation unit; no element is held longer than it is needed."""
     with open_bytes(path) as stream:
-        events = etree.iterparse(stream, resolve_entities=False, load_dtd=False, no_network=True)
+        events = etree.iterparse(
+            stream,
+            resolve_entities=False,
+            load_dtd=False,
+            no_network=True,
+            remove_comments=True,
+            remove_pis=True,
+        )
         inside = 0
         try:
             for _, element in events:
