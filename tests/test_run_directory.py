@@ -172,3 +172,19 @@ def test_what_is_given_in_place_of_a_run_is_named(run, toy, tmp_path):
             RunDirectory(place).experiment()
         assert what in error.value.what
         assert fix in error.value.fix
+
+
+def test_old_token_counts_that_cannot_be_read_are_an_error(run):
+    """A run of before has no checksum of them: what NumPy raises must do."""
+    without_seals(run)
+    file = run / "token_counts.npz"
+    data = file.read_bytes()
+    refused = []
+    for place in range(0, len(data), 7):
+        file.write_bytes(data[:place] + bytes([data[place] ^ 64]) + data[place + 1 :])
+        try:
+            RunDirectory(run).token_counts("de")
+        except AccordError as error:
+            refused.append(error.where)
+    assert set(refused) == {str(file)}
+    assert len(refused) > 10

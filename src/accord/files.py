@@ -12,10 +12,12 @@ import socket
 import stat
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+from zipfile import BadZipFile
 
 from accord.errors import AccordError
 
@@ -258,6 +260,10 @@ def sha256_of(path: Path) -> str:
     """The SHA-256 of a file's bytes, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# What NumPy may raise over an .npz file that is not what it wrote.
+NPZ_ERRORS = (OSError, EOFError, ValueError, LookupError, RuntimeError, BadZipFile, zlib.error)
 
 
 def read_checked(path: Path, sha256: str | None, fix: str) -> bytes:

@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +30,14 @@ from accord.config.schema import Experiment
 from accord.data.store import HeldOutSets, checksums, read_manifest
 from accord.data.vocabulary import Vocabulary
 from accord.errors import AccordError
-from accord.files import atomic_write, names_in, read_checked, sealed, writing_errors
+from accord.files import (
+    NPZ_ERRORS,
+    atomic_write,
+    names_in,
+    read_checked,
+    sealed,
+    writing_errors,
+)
 
 # Of what the run adds to the data's manifest. Runs from before it had one have no seals.
 FORMAT = 2
@@ -119,7 +125,7 @@ class RunDirectory:
         try:
             with np.load(io.BytesIO(self.token_counts_file())) as counts:
                 found: npt.NDArray[np.int64] = counts[language]
-        except (ValueError, LookupError, EOFError, OSError, BadZipFile) as error:
+        except NPZ_ERRORS as error:
             file = self.path / "token_counts.npz"
             raise AccordError(f"cannot be read: {error}", where=str(file), fix=_HEAL) from None
         return found

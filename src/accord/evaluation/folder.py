@@ -17,7 +17,6 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from accord.errors import AccordError
 from accord.evaluation.records import Evaluated, Lines, Statistics, load_with_sums
 from accord.evaluation.significance import Comparison
 from accord.files import (
+    NPZ_ERRORS,
     atomic_directory,
     atomic_write,
     clear_leftovers,
@@ -138,7 +138,7 @@ def _read_statistics(path: Path, data: bytes, lines: Sequence[Lines]) -> dict[st
             for item in lines:
                 counts = (arrays[f"{item.name}/{metric}"] for metric in ("bleu", "chrf"))
                 found[item.name] = Statistics(*(some.astype(np.int64) for some in counts))
-    except (OSError, EOFError, ValueError, LookupError, BadZipFile) as error:
+    except NPZ_ERRORS as error:
         raise AccordError(
             f"the statistics cannot be read: {error}", where=str(path), fix=_AGAIN
         ) from None
