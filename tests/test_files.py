@@ -223,6 +223,23 @@ def test_a_directory_that_was_moved_aside_by_a_killed_process_comes_back(tmp_pat
     assert sorted(os.listdir(tmp_path)) == [".mine.12345678", ".there.justmade", "living", "there"]
 
 
+def test_what_is_killed_while_it_clears_up_is_still_known(tmp_path):
+    """The lock, by which a folder is known, goes last."""
+    killed_while(
+        "import shutil\n"
+        "plain = os.unlink\n"
+        "os.unlink = lambda name, **more: (plain(name, **more), kill())\n"
+        "with atomic_directory(place) as fresh:\n"
+        " for name in 'abc': (fresh / name).touch()\n"
+        " raise KeyboardInterrupt",
+        tmp_path / "there",
+    )
+    [work] = tmp_path.iterdir()
+    assert (work / ".lock").exists()
+    clear_leftovers_in(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_check_may_object_when_all_is_written(tmp_path):
     def taken():
         raise AccordError("somebody was quicker")

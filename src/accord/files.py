@@ -218,7 +218,8 @@ def _drop(work: Path, path: Path) -> None:
     old = work / "old"
     if old.exists() and not path.exists():  # interrupted between the two
         old.rename(path)
-    shutil.rmtree(work, ignore_errors=True)
+    for inner in (old, work / "fresh", work):  # its lock last, by which it is known as ours
+        shutil.rmtree(inner, ignore_errors=True)
 
 
 def _is_special(path: Path) -> bool:
