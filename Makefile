@@ -7,11 +7,12 @@ READY := $(VENV)/.ready
 export OMP_WAIT_POLICY ?= PASSIVE
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test check bench docs clean
+.PHONY: help demo test check faults bench docs clean
 help:
 	@echo "make demo    the tour: built-in corpus, store, Basic and Agree, evaluation, report (5 minutes)"
 	@echo "make test    all tests that need no GPU"
 	@echo "make check   formatting, lint, types, layers"
+	@echo "make faults  2,000 damaged files and 200 killed processes, and what became of them (an hour)"
 	@echo "make bench   benchmarks that run here (needs ../shared/data)"
 	@echo "make docs    the reference of the experiment file, made from the code"
 
@@ -31,6 +32,9 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+faults: $(READY)
+	ACCORD_FAULTS=2000 ACCORD_KILLS=200 $(BIN)/pytest -s tests/faults
 
 bench: $(READY)
 	$(BIN)/python benchmarks/prepare.py

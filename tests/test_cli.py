@@ -271,3 +271,36 @@ def test_a_second_interrupt_does_not_break_into_the_clearing_up():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.stdout == "cleared up\n"
+
+
+def test_a_closed_standard_input_is_an_error_and_not_a_crash(monkeypatch):
+    from accord.cli.data import _at_a_terminal
+    from accord.cli.translate import _lines
+    from accord.errors import AccordError
+
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(AccordError, match="no standard input"):
+        _lines(None)
+    assert not _at_a_terminal()
+
+
+def test_a_closed_standard_output_is_no_crash():
+    command = f"exec {sys.executable} -m accord --version >&-"
+    found = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_tour_of_another_length_is_refused_with_options_that_it_has(tmp_path, monkeypatch, quick):
+    from accord.cli.tour import demo
+    from accord.config.load import dump, load, recipe
+    from accord.errors import AccordError
+
+    monkeypatch.chdir(tmp_path)
+    Path("demo/run").mkdir(parents=True)
+    steps = 500 if quick else 4
+    settings = load(recipe("demo"), [f"training.steps={steps}"])
+    Path("demo/run/experiment.yaml").write_text(dump(settings), encoding="utf-8")
+    with pytest.raises(AccordError, match="holds a tour with") as error:
+        demo(quick=quick)
+    assert ("--quick" in error.value.fix) != quick

@@ -1,5 +1,6 @@
 import errno
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from accord.files import (
     atomic_directory,
     atomic_write,
     check_writable,
+    clear_leftovers_in,
     exclusive,
     reading_errors,
     sealed,
@@ -163,6 +165,79 @@ def test_a_directory_takes_its_place_whole_and_not_after_a_failure(tmp_path):
         (fresh / "b").write_text("third")
     assert [path.name for path in place.iterdir()] == ["b"]
     assert [path.name for path in place.parent.iterdir()] == ["where"]
+
+
+def killed_while(code, *arguments):
+    """Run a program that is killed in the middle of its writing."""
+    program = (
+        "import os, signal, sys; from pathlib import Path; from accord.files import *\n"
+        f"kill = lambda: os.kill(os.getpid(), signal.SIGKILL)\nplace = Path(sys.argv[1])\n{code}"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, *map(str, arguments)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+
+
+def age(path):
+    os.utime(path, (1, 1))
+
+
+def test_the_next_writer_of_a_file_clears_what_a_killed_one_left(tmp_path):
+    path = tmp_path / "a.txt"
+    killed_while("with atomic_write(place) as file:\n file.write('x'); file.flush(); kill()", path)
+    (tmp_path / ".a.txt.justmade").touch()  # perhaps somebody is about to lock it
+    (tmp_path / ".a.txt.abandon_").touch()
+    age(tmp_path / ".a.txt.abandon_")
+    (tmp_path / ".other.12345678").write_text("not of this file")
+    assert len(os.listdir(tmp_path)) == 4
+    with atomic_write(path) as living:
+        living.write("first")
+        living.flush()
+        with atomic_write(path) as file:
+            file.write("second")
+        left = {name for name in os.listdir(tmp_path) if name.startswith(".a.txt")}
+        assert len(left - {".a.txt.justmade"}) == 1  # what the living one holds
+    assert path.read_text() == "first"
+    assert sorted(os.listdir(tmp_path)) == [".a.txt.justmade", ".other.12345678", "a.txt"]
+
+
+def test_a_directory_that_was_moved_aside_by_a_killed_process_comes_back(tmp_path):
+    place = tmp_path / "there"
+    place.mkdir()
+    (place / "old").write_text("all of it")
+    killed_while(
+        "Path.rename = lambda old, new, plain=Path.rename: (plain(old, new), kill())\n"
+        "with atomic_directory(place) as fresh: (fresh / 'new').touch()",
+        place,
+    )
+    assert not place.exists()
+    (tmp_path / ".there.abandon_").mkdir()
+    age(tmp_path / ".there.abandon_")
+    (tmp_path / ".there.justmade").mkdir()
+    (tmp_path / ".mine.12345678").mkdir()
+    (tmp_path / ".mine.12345678" / "file").touch()
+    age(tmp_path / ".mine.12345678")
+    with atomic_directory(tmp_path / "living") as fresh:
+        clear_leftovers_in(tmp_path)
+        assert fresh.is_dir()
+    assert (place / "old").read_text() == "all of it"
+    assert sorted(os.listdir(tmp_path)) == [".mine.12345678", ".there.justmade", "living", "there"]
+
+
+def test_what_is_killed_while_it_clears_up_is_still_known(tmp_path):
+    """The lock, by which a folder is known, goes last."""
+    killed_while(
+        "import shutil\n"
+        "plain = os.unlink\n"
+        "os.unlink = lambda name, **more: (plain(name, **more), kill())\n"
+        "with atomic_directory(place) as fresh:\n"
+        " for name in 'abc': (fresh / name).touch()\n"
+        " raise KeyboardInterrupt",
+        tmp_path / "there",
+    )
+    [work] = tmp_path.iterdir()
+    assert (work / ".lock").exists()
+    clear_leftovers_in(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_check_may_object_when_all_is_written(tmp_path):

@@ -11,10 +11,13 @@ import shutil
 import socket
 import stat
 import tempfile
+import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+from zipfile import BadZipFile
 
 from accord.errors import AccordError
 
@@ -88,8 +91,10 @@ def atomic_write(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
             return
         path = path.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
+        _clear_files(path)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         temporary = Path(name)
+        lock = _locked_copy(handle)
         try:
             with os.fdopen(handle, mode, **text) as file:  # type: ignore[call-overload]
                 yield file
@@ -101,6 +106,32 @@ def atomic_write(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
             sync_directory(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
+            os.close(lock)
+
+
+def _locked_copy(handle: int) -> int:
+    """Another handle on the file, which holds it until it has its name, or its writer is dead."""
+    with suppress(OSError):  # file systems without locks: then nothing is ever cleared up there
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return os.dup(handle)
+
+
+def _clear_files(path: Path) -> None:
+    """Delete what killed writers of a file left beside it; one at work holds its own."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{'?' * 8}"):
+        with suppress(OSError):
+            handle = os.open(left, os.O_RDWR | os.O_NOFOLLOW)  # a directory is none of ours
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(handle).st_size or not _just_made(left):
+                    left.unlink()
+            finally:
+                os.close(handle)
+
+
+def _just_made(left: Path) -> bool:
+    """Whether its writer may not have got to lock it yet: that takes no second."""
+    return time.time() - left.stat().st_mtime < 2
 
 
 # --- Whole directories.
@@ -148,19 +179,38 @@ def clear_leftovers(path: Path) -> None:
     A directory that one of them had moved aside, and not yet replaced, gets its name back.
     """
     path = path.resolve()
-    with writing_errors(path):
-        for work in path.parent.glob(f".{glob.escape(path.name)}.{'?' * 8}"):
+    _clear_directories(path.parent, glob.escape(path.name))
+
+
+def clear_leftovers_in(directory: Path) -> None:
+    """The same for everything that was ever written into a directory of Accord's."""
+    if directory.is_dir():
+        _clear_directories(directory.resolve(), "*")
+
+
+def _clear_directories(parent: Path, name: str) -> None:
+    with writing_errors(parent):
+        for work in parent.glob(f".{name}.{'?' * 8}"):
             if _is_ours(work):
                 with suppress(AccordError), exclusive(work, f"{_OURS} clearing up"):
-                    _drop(work, path)
+                    _drop(work, parent / work.name[1:-9])
 
 
 def _is_ours(work: Path) -> bool:
-    """Whether a directory was written here. It says so only under its lock: never too early."""
+    """Whether a directory was written here. It says so only under its lock: never too early.
+
+    One that holds nothing yet, for longer than it takes to lock it, is of a killed process, too.
+    """
     try:
-        return (work / ".lock").read_bytes().startswith(_OURS.encode())
+        if said := (work / ".lock").read_bytes():
+            return said.startswith(_OURS.encode())
+    except FileNotFoundError:
+        pass
     except OSError:
         return False
+    with suppress(OSError):
+        return not set(os.listdir(work)) - {".lock"} and not _just_made(work)  # noqa: PTH208
+    return False
 
 
 def _drop(work: Path, path: Path) -> None:
@@ -168,7 +218,8 @@ def _drop(work: Path, path: Path) -> None:
     old = work / "old"
     if old.exists() and not path.exists():  # interrupted between the two
         old.rename(path)
-    shutil.rmtree(work, ignore_errors=True)
+    for inner in (old, work / "fresh", work):  # its lock last, by which it is known as ours
+        shutil.rmtree(inner, ignore_errors=True)
 
 
 def _is_special(path: Path) -> bool:
@@ -210,6 +261,27 @@ def sha256_of(path: Path) -> str:
     """The SHA-256 of a file's bytes, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# What NumPy may raise over an .npz file that is not what it wrote.
+NPZ_ERRORS = (OSError, EOFError, ValueError, LookupError, RuntimeError, BadZipFile, zlib.error)
+
+
+def read_checked(path: Path, sha256: str | None, fix: str) -> bytes:
+    """The bytes of a file, if they are those whose checksum was noted; None: none was."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise AccordError("the file is missing", where=str(path), fix=fix) from None
+    except OSError as error:
+        raise AccordError(
+            f"cannot be read: {error.strerror or error}", where=str(path), fix=fix
+        ) from None
+    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+        raise AccordError(
+            "the file was altered: its checksum is not the one noted", where=str(path), fix=fix
+        )
+    return data
 
 
 def sealed(entries: dict[str, Any]) -> dict[str, Any]:

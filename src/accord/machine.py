@@ -4,6 +4,19 @@ import os
 import subprocess
 from pathlib import Path
 
+# More cannot be of use, and libraries die of far more instead of refusing them.
+MOST_THREADS = 1024
+
+
+def free_memory() -> int | None:
+    """Bytes that programs may still take without swapping; None where nobody says."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        facts = dict(line.split(":", 1) for line in lines)
+        return int(facts["MemAvailable"].split()[0]) * 1024
+    except (OSError, ValueError, LookupError):
+        return None
+
 
 def cores() -> int:
     """The processor cores that this process may use."""

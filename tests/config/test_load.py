@@ -241,6 +241,44 @@ def test_an_override_nested_too_deeply(tmp_path):
     assert "not YAML" in complaint(tmp_path, GOOD, f"seed={'[' * 3000}")
 
 
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("dev: {lang}.dev", ["line 6", "in quotes", "dev: {lang}.dev"]),
+        ("dev: {lang}", ["line 6", "key dev.lang", "in quotes"]),
+        ("store: {name}/store", ["line 6", "in quotes"]),
+        ("dev: [", ["line 7", "the one before", "not a readable YAML file"]),
+        ("dev: \x0b", ["not a readable YAML file"]),
+        ("languages: [en, deutsch]", ["languages.1", "'deutsch'", "written as en, or pt_BR"]),
+        ("languages: en", ["a list is needed here"]),
+        ("corpora: []", ["a list", "at least 1 are needed"]),
+        ("training: 5", ["key training", "a section of keys with values is needed"]),
+        ("training: {steps: -5}", ["key training.steps", "give 1 or more", "Updates in all"]),
+        ("training: {threads: 100000}", ["give 1024 or less"]),
+        ("training: {keep: 1.5}", ["a whole number (integer) is needed"]),
+        ("cleaning: {nfc: 3}", ["true or false is needed"]),
+        ("name: -x", ["key name", "letters and digits"]),
+        ("overlap: {pairs: [ende]}", ["a pair is written as en-de"]),
+    ],
+)
+def test_complaints_are_in_words_that_users_know(tmp_path, line, parts):
+    key = line.partition(":")[0]
+    good = {
+        "languages": "[en, de]",
+        "corpora": '[{pair: en-de, train: "x.{lang}"}]',
+        "seed": "1",
+        "run": "r",
+        "model": "{}",
+    }
+    lines = [f"{name}: {value}" for name, value in good.items() if name != key]
+    text = "\n".join([*lines, *["# filled up"] * (5 - len(lines)), line, ""])
+    message = complaint(tmp_path, text)
+    for part in (str(tmp_path), *parts):
+        assert part in message
+    for foreign in ("<unicode string>", "pattern", "instance of", "Tuple", "dictionary"):
+        assert foreign not in message
+
+
 def test_a_directory_is_no_experiment_file(tmp_path):
     with pytest.raises(AccordError, match="cannot be read: Is a directory") as caught:
         load(tmp_path)

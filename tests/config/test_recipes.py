@@ -1,6 +1,7 @@
 """Every recipe: what it trains, and that it prepares on data laid out like the originals."""
 
 import os
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -174,6 +175,11 @@ def test_a_missing_file_is_named(tmp_path, monkeypatch):
     with pytest.raises(AccordError, match="does not exist") as error:
         prepared("europarl")
     assert str(error.value.where).endswith("data/europarl/dev2006.fr")
+    assert "nearest name" in error.value.fix
+    shutil.rmtree(tmp_path / "data/europarl")
+    with pytest.raises(AccordError, match="does not exist") as error:
+        prepared("europarl")
+    assert error.value.fix == f"fetch it first: accord fetch europarl --to {tmp_path / 'data'}"
 
 
 def test_empty_lines_go_and_nothing_else_but_overlap(tmp_path, monkeypatch):

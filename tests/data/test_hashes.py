@@ -1,3 +1,6 @@
+import hashlib
+import inspect
+import os
 import subprocess
 import sys
 
@@ -5,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy._core import _multiarray_umath
 
 from accord.data.dedup import (
     contains,
@@ -68,6 +72,40 @@ def test_contains_is_membership(known, values):
 def test_repeated_pairs_marks_all_but_the_first(pairs):
     first, second = (np.array([p[i] for p in pairs], dtype=np.uint64) for i in (0, 1))
     assert repeated_pairs(first, second).tolist() == [p in pairs[:i] for i, p in enumerate(pairs)]
+
+
+def test_of_equal_priorities_the_first_lines_are_taken():
+    order = np.array([5, 3, 5, 1, 5, 3], dtype=np.uint64)
+    wanted = {0: "000000", 1: "000100", 2: "010100", 3: "010101", 4: "110101", 5: "111101"}
+    for count, marks in wanted.items():
+        assert "".join(str(int(mark)) for mark in lowest(order, count)) == marks
+    assert lowest(order, 6).all()
+    assert lowest(order, 7).all()
+    assert lowest(order[:0], 3).shape == (0,)
+
+
+def marked() -> str:
+    """A cut through very many equal priorities."""
+    order = np.random.default_rng(1).integers(0, 50, 20_000).astype(np.uint64)
+    return hashlib.sha256(lowest(order, 9_999).tobytes()).hexdigest()
+
+
+def test_the_lowest_do_not_depend_on_the_processor():
+    """NumPy sorts and partitions by other means where the processor can do more."""
+    features = _multiarray_umath.__cpu_features__
+    extras = [name for name in _multiarray_umath.__cpu_dispatch__ if features[name]]
+    if not extras:
+        pytest.skip("this processor has nothing to switch off")
+    imports = "import hashlib\nimport numpy as np\nfrom accord.data.dedup import lowest\n"
+    for count in range(len(extras)):
+        found = subprocess.run(
+            [sys.executable, "-c", f"{imports}{inspect.getsource(marked)}print(marked())"],
+            env={**os.environ, "NPY_DISABLE_CPU_FEATURES": " ".join(extras[count:])},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert found.stdout.strip() == marked()
 
 
 @given(st.sets(st.integers(0, 2**64 - 1), min_size=1), st.data())

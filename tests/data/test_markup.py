@@ -275,3 +275,25 @@ def test_sgm_without_segments_is_an_error(tmp_path: Path) -> None:
     file = write(tmp_path / "c.xml", "")
     with pytest.raises(AccordError, match="set its format"):
         list(read_sgm(file, "de", labelled=False))
+
+
+def test_elements_outside_units_do_not_pile_up(tmp_path):
+    """Six million empty ones in 61 KB of gzip took 769 MB."""
+    path = tmp_path / "many.tmx"
+    unit = '<tu><tuv xml:lang="en"><seg>a</seg></tuv><tuv xml:lang="de"><seg>b</seg></tuv></tu>'
+    path.write_text(
+        f"<tmx><header>{'<x/>' * 3000}</header><body>{'<x><y/></x>' * 3000}{unit}</body></tmx>"
+    )
+    [found] = [
+        (len(unit.getparent()), len(unit.getroottree().getroot()))
+        for unit in markup._units(str(path))
+    ]
+    assert max(found) <= 2
+    assert list(read_tmx(str(path), ("en", "de"))) == [("a", "b")]
+
+
+def test_a_unit_of_endlessly_many_elements_is_refused(tmp_path):
+    path = tmp_path / "one.tmx"
+    path.write_text(f"<tmx><body><tu>{'<x/>' * 100_001}</tu></body></tmx>")
+    with pytest.raises(AccordError, match="more than 100,000 elements"):
+        list(read_tmx(str(path), ("en", "de")))

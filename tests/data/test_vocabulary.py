@@ -68,6 +68,23 @@ def test_a_size_that_does_not_fit_the_text_is_explained():
         train(["".join(map(chr, range(0x4E00, 0x4E00 + 500)))] * 3, LANGUAGES, 300)
 
 
+def test_text_that_is_too_small_for_any_vocabulary_is_said_to_be():
+    with pytest.raises(AccordError, match="too small for any") as caught:
+        train(["a b", "c d"], LANGUAGES, 400)
+    assert "more training text" in caught.value.fix
+
+
+@pytest.mark.parametrize("model", [b"", b"garbage", MODEL[:-5], MODEL[:100]])
+def test_what_is_no_vocabulary_is_refused(tmp_path, model):
+    path = tmp_path / "vocabulary.model"
+    path.write_bytes(model)
+    with pytest.raises(AccordError, match=r"no vocabulary|no tag") as error:
+        Vocabulary.load(path, LANGUAGES)
+    assert error.value.where == str(path)
+    with pytest.raises(AccordError, match="altered"):
+        Vocabulary.load(path, LANGUAGES, "0" * 64)
+
+
 def test_a_vocabulary_without_a_language_is_refused():
     with pytest.raises(AccordError, match="no tag for xx"):
         Vocabulary(MODEL, ["en", "xx"])

@@ -7,9 +7,16 @@ import numpy as np
 import pytest
 
 from accord.errors import AccordError
-from accord.evaluation.folder import evaluation_directory, read, write
+from accord.evaluation.folder import (
+    evaluation_directory,
+    read,
+    read_comparison,
+    write,
+    write_comparison,
+)
 from accord.evaluation.matrix import evaluate
 from accord.evaluation.records import Evaluation
+from accord.evaluation.significance import compare
 from accord.inference.ensemble import Ensemble
 from fake_translator import Tools
 
@@ -103,6 +110,7 @@ def test_damaged_or_absent_evaluations_are_refused(evaluated, tmp_path):
     with pytest.raises(AccordError, match="accord evaluate"):
         Evaluation.load(tmp_path / "nowhere" / "evaluation.json")
     write(evaluated, tmp_path)
+    without_seals(tmp_path)
     statistics = (tmp_path / "statistics.npz").read_bytes()
     for damaged in (b"", statistics[:-50]):
         (tmp_path / "statistics.npz").write_bytes(damaged)
@@ -118,6 +126,53 @@ def test_damaged_or_absent_evaluations_are_refused(evaluated, tmp_path):
     (tmp_path / "evaluation.json").write_text("{}", "utf-8")
     with pytest.raises(AccordError, match="cannot be read"):
         read(tmp_path)
+
+
+def without_seals(directory):
+    """As a former version wrote it."""
+    path = directory / "evaluation.json"
+    data = json.loads(path.read_text("utf-8")) | {"format": 1}
+    del data["seal"], data["files"]
+    path.write_text(json.dumps(data), "utf-8")
+
+
+def test_a_changed_figure_or_text_is_never_believed(evaluated, tmp_path):
+    here = tmp_path / "here"
+    write(evaluated, here)
+    path = here / "evaluation.json"
+    whole = path.read_text("utf-8")
+    data = json.loads(whole)
+    data["directions"][0]["bleu"]["score"] += 1
+    bare = {key: value for key, value in data.items() if key not in ("seal", "files")}
+    for altered in (data, bare, bare | {"format": 3}):
+        path.write_text(json.dumps(altered), "utf-8")
+        with pytest.raises(AccordError, match="altered since it was written") as error:
+            Evaluation.load(here)
+        assert error.value.where == str(path)
+    path.write_text(whole, "utf-8")
+    for file in sorted(here.iterdir()):
+        data = file.read_bytes()
+        for place in (0, len(data) // 2, len(data) - 1):
+            file.write_bytes(data[:place] + bytes([data[place] ^ 2]) + data[place + 1 :])
+            with pytest.raises(AccordError, match=r"altered|cannot be read") as error:
+                read(here)
+            assert error.value.where == str(file)
+        file.write_bytes(data)
+    assert read(here).evaluation == evaluated.evaluation
+
+
+def test_a_changed_comparison_is_never_believed(evaluated, tmp_path):
+    here, file = tmp_path / "here", tmp_path / "here" / "against-other.json"
+    write(evaluated, here)
+    write_comparison(file, compare(evaluated, evaluated))
+    whole = read_comparison(file)
+    assert whole["averages"]["zero_shot"]["bleu"]["difference"] == 0
+    for altered in (whole | {"samples": 7}, {k: v for k, v in whole.items() if k != "seal"}):
+        file.write_text(json.dumps(altered), "utf-8")
+        with pytest.raises(AccordError, match="altered since"):
+            read_comparison(file)
+    without_seals(here)
+    assert read_comparison(file)["samples"] == whole["samples"]  # of before there were seals
 
 
 def test_an_ensemble_is_written_and_read_beside_the_rest(make, tmp_path):
@@ -138,10 +193,11 @@ def test_an_ensemble_is_written_and_read_beside_the_rest(make, tmp_path):
 
 def test_evaluations_from_before_there_were_ensembles_are_read(evaluated, tmp_path):
     write(evaluated, tmp_path / "here")
+    without_seals(tmp_path / "here")
     path = tmp_path / "here" / "evaluation.json"
     data = json.loads(path.read_text("utf-8"))
     del data["by_ensemble"]
     for row in (*data["directions"], *data["via_pivot"]):
         del row["ensemble"]
     path.write_text(json.dumps(data), "utf-8")
-    assert read(tmp_path / "here").evaluation == evaluated.evaluation
+    assert read(tmp_path / "here").evaluation == replace(evaluated.evaluation, format=1)

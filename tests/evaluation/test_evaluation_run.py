@@ -111,6 +111,19 @@ def test_another_run_must_have_been_evaluated_in_the_same_way(runs, tmp_path):
     shutil.copytree(runs / "short", tmp_path / "fresh", ignore=lambda *_: ["evaluation"])
     with pytest.raises(AccordError, match=r"no evaluation 'test-beam1'.*\n.*accord evaluate"):
         evaluate_run(runs / "long", settings=GREEDY, against=tmp_path / "fresh")
+    with pytest.raises(AccordError, match="no evaluation") as error:
+        evaluate_run(
+            runs / "long",
+            split="dev",
+            settings=SearchSettings(beam=2, length_penalty=0.5, no_repeat_ngram=3),
+            checkpoint="last",
+            limit=2,
+            against=tmp_path / "fresh",
+        )
+    assert error.value.fix.endswith(
+        "fresh --split dev --beam 2 --length-penalty 0.5 --no-repeat-ngram 3 --checkpoint last "
+        "--limit 2"
+    )
     with pytest.raises(AccordError, match="with itself"):
         evaluate_run(runs / "long", settings=GREEDY, against=runs / "long")
     with pytest.raises(AccordError, match="no run directory"):

@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 from accord import cli
 from accord.config.load import load
 from accord.config.schema import Experiment
+from accord.files import sealed
 from accord.objectives.distillation import objective
 from accord.objectives.distillation.rounds import RoundMaker
 from accord.training.update import Updater
@@ -149,13 +150,30 @@ def story(run: Path, step: int) -> dict[str, object]:
     del state["totals"]["seconds"], state["totals"]["wait"]
     return {
         "state": state,  # with the checksums of weights and optimiser
-        "metrics": [{k: v for k, v in line.items() if k not in TIMES} for line in metrics(run)],
+        "metrics": [
+            {k: v for k, v in line.items() if k not in (*TIMES, "seal")} for line in metrics(run)
+        ],
     }
 
 
 def metrics(run: Path, kind: str | None = None) -> list[dict]:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return [line for line in lines if kind in (None, line["kind"])]
+
+
+def without_seals(run: Path) -> None:
+    """Make a run what it would be if a former version, which knew no seals, had written it."""
+    manifest = json.loads((run / "manifest.json").read_text())
+    del manifest["run"]
+    (run / "manifest.json").write_text(json.dumps(sealed(manifest)))
+    file = run / "experiment.yaml"
+    file.write_text(file.read_text("utf-8").partition("# seal:")[0], "utf-8")
+    environment = json.loads((run / "environment.json").read_text())
+    del environment["seal"]
+    (run / "environment.json").write_text(json.dumps(environment))
+    lines = [line for line in metrics(run) if line.pop("seal")]
+    (run / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (run / "metrics.seal").unlink()
 
 
 # --- processes -------------------------------------------------------------------------------
@@ -168,7 +186,7 @@ class Fault:
     at: int = 0
     number: int = signal.SIGKILL
     events: str = "update"
-    """update, disk, or update+disk"""
+    """update, disk and delete, joined by +"""
     pause: float = 0.0
     late: int = 0
     """The step at which the first round of synthetic pairs is there, and not before."""
@@ -203,6 +221,8 @@ class Fault:
             Path.replace = before(Path.replace)
             Path.rename = before(Path.rename)
             Path.mkdir = before(Path.mkdir)
+        if "delete" in self.events:
+            os.unlink, os.rmdir = before(os.unlink), before(os.rmdir)
         if self.largest_file is not None:
             import resource
 
@@ -231,11 +251,9 @@ def fork(args: list[str], output: Path, fault: Fault | None = None):
 
 
 def run_fork(args: list[str], output: Path, fault: Fault | None = None) -> int:
-    """Its exit status, negative for a signal."""
+    """Its exit status, negative for a signal; how long that takes is for the test's own limit."""
     process = fork(args, output, fault)
-    process.join(60)
-    if process.exitcode is None:
-        process.kill()
+    process.join()
     return process.exitcode
 
 

@@ -4,6 +4,7 @@ import torch
 
 from accord.data.vocabulary import EOS, PAD
 from accord.errors import AccordError
+from accord.inference.backends.base import LoadSettings
 from accord.inference.beam_search import TorchEngine
 from accord.inference.results import SearchSettings
 from accord.inference.text import Decoder, windows
@@ -121,3 +122,22 @@ def test_settings_are_checked():
     ):
         with pytest.raises(AccordError, match="cannot be"):
             SearchSettings(**wrong)
+
+
+def test_a_beam_that_the_machine_has_no_room_for_is_refused(monkeypatch):
+    """It would swap for minutes without a word."""
+    fresh = decoder()
+    monkeypatch.setattr("accord.inference.text.free_memory", lambda: 2_000_000)
+    with pytest.raises(AccordError, match=r"takes about .* GB for a single sentence") as error:
+        fresh.translate(["ab cd"], "de", SearchSettings(beam=900))
+    most = int(error.value.fix.split()[4])
+    assert 1 <= most < 900
+    with pytest.raises(AccordError, match="beam cannot be 5000") as error:
+        SearchSettings(beam=5000)
+    assert error.value.fix == "give 1 to 1000"
+
+
+@pytest.mark.parametrize("threads", [0, 100_000])
+def test_threads_that_would_kill_the_process_are_refused(threads):
+    with pytest.raises(AccordError, match="threads cannot be"):
+        LoadSettings(threads=threads)

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from accord.errors import AccordError
-from accord.models.checkpoint import Checkpoints, average, open_checkpoint
+from accord.models.checkpoint import Checkpoints, average, find_checkpoint, open_checkpoint
 from accord.training.optim import build_optimizer
 from accord.training.trainer import train
 from toy_training import (
@@ -97,6 +97,24 @@ def test_a_checkpoint_of_another_format_is_not_called_damaged(tmp_path, model, m
     monkeypatch.undo()
     with pytest.raises(AccordError, match="of format 99"):
         open_checkpoint(path)
+
+
+@pytest.mark.parametrize("name", ["best", "last"])
+@pytest.mark.parametrize("file", ["state.json", "model.safetensors", "optimizer.safetensors"])
+def test_a_damaged_newest_checkpoint_is_never_replaced_by_an_older_one(tmp_path, model, name, file):
+    """It may be the best one, or name it: whatever is taken instead would be another model."""
+    store, optimizer = Checkpoints(tmp_path / "checkpoints"), trained(model, "adam", 1)
+    for step in (10, 20):
+        path = store.save(step, model, optimizer, {"best_step": 10})
+    assert find_checkpoint(tmp_path, name).step == {"best": 10, "last": 20}[name]
+    data = bytearray((path / file).read_bytes())
+    data[len(data) // 2] ^= 4
+    (path / file).write_bytes(data)
+    with pytest.raises(AccordError, match="damaged checkpoint") as error:
+        find_checkpoint(tmp_path, name)
+    assert error.value.where == str(path / file)
+    assert "--checkpoint step-00000010" in error.value.fix
+    assert find_checkpoint(tmp_path, "step-00000010").step == 10
 
 
 def test_a_full_disk_leaves_the_older_checkpoints_alone(tmp_path, model, monkeypatch):

@@ -168,6 +168,27 @@ def test_nonsense_before_an_answer_is_the_answers_end(running, caplog):
     assert [record.message for record in caplog.records] == ["Invalid HTTP request received."]
 
 
+def everything(port, sent):
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
+        sock.sendall(sent)
+        return b"".join(iter(lambda: sock.recv(4000), b""))
+
+
+def test_nonsense_after_head_is_answered_without_a_body(running, caplog):
+    sent = request_bytes(b"zz\r\n\r\n", Transfer_Encoding="chunked")
+    answer = everything(running.port, sent.replace(b"POST /translate", b"HEAD /health"))
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.endswith(b"\r\n\r\n")
+    assert [record.message for record in caplog.records] == ["Invalid HTTP request received."]
+
+
+@pytest.mark.parametrize("sent", [b"nonsense\r\n\r\n", b"GET /a b c HTTP/1.1\r\n\r\n", b"\0\n\n"])
+def test_what_is_no_http_is_answered_in_json_like_all_else(running, sent):
+    head, _, body = everything(running.port, sent).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n")
+    assert error(body) == "this is not a valid HTTP request"
+
+
 def test_a_body_of_two_lengths_is_refused(running):
     body = json.dumps(ASKED).encode()
     chunk = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)

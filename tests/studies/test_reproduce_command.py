@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from accord.cli import app
 from accord.errors import AccordError
 from accord.evaluation.records import Evaluation
+from accord.files import sealed
 from accord.studies.branches import Options
 from accord.studies.paper import find_setting
 from accord.studies.reproduction import make_plan
@@ -181,7 +182,8 @@ def test_another_basic_makes_old_tests_stale(done):
     file = done.directory / "basic/evaluation/test-beam1-last/evaluation.json"
     before = file.read_text("utf-8")
     try:
-        file.write_text(before.replace('"date": "2', '"date": "3'), "utf-8")
+        anew = json.loads(before.replace('"date": "2', '"date": "3'))
+        file.write_text(json.dumps(sealed(anew)), "utf-8")
         stages = [stage for stage in plan_of(done).stages if stage.kind == "evaluate"]
         assert [stage.done() for stage in stages] == [True, False]
     finally:

@@ -272,9 +272,14 @@ def test_training_that_was_ended_by_the_clock_is_done_and_other_time_is_counted(
     again = runner.Journal(tmp_path)
     assert again.seconds("basic-1") == 150
     assert again.time_was_up("basic-1")
-    (tmp_path / "study.json").write_text("{")
-    with pytest.raises(Exception, match="journal cannot be read"):
-        runner.Journal(tmp_path)
+    journal_file = tmp_path / "study.json"
+    altered = journal_file.read_text().replace("150", "151")
+    for text in ("{", "[]", altered):
+        journal_file.write_text(text)
+        with pytest.raises(Exception, match="journal cannot be read"):
+            runner.Journal(tmp_path)
+    journal_file.write_text('{"trained": {"basic-1": {"seconds": 1.0}}}')  # of a former version
+    assert runner.Journal(tmp_path).seconds("basic-1") == 1
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from accord.data.store import Store
 from accord.training.trainer import train
 from toy_training import (
     Fault,
+    Notes,
     arguments,
     checkpoint,
     checkpoints,
@@ -114,7 +115,9 @@ def test_a_signal_to_torchrun_saves_at_a_step_that_all_agree_on(toy, two, tmp_pa
     assert step in (8, 16)
     state = json.loads((checkpoint(tmp_path, step) / "state.json").read_text())
     # On another number of processes the run goes on as well.
-    assert train(experiment(toy, tmp_path, **KEYS)).step == STEPS
+    notes = Notes()
+    assert train(experiment(toy, tmp_path, **KEYS), progress=notes).step == STEPS
+    assert any(note.startswith("1 process, but 2 before: ") for note in notes.notes)
     assert state["totals"]["rows"] > 0
     for name, value in weights(tmp_path, STEPS).items():
         assert torch.allclose(value, weights(two[0], STEPS)[name], rtol=1e-5, atol=1e-6), name

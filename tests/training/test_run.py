@@ -13,7 +13,15 @@ from accord.errors import AccordError
 from accord.run_directory import RunDirectory
 from accord.training.begin import check_store
 from accord.training.trainer import train
-from toy_training import checkpoints, experiment, metrics, number, prepared, write_text
+from toy_training import (
+    checkpoints,
+    experiment,
+    metrics,
+    number,
+    prepared,
+    without_seals,
+    write_text,
+)
 
 
 @pytest.fixture
@@ -90,12 +98,14 @@ def test_a_key_that_is_newer_than_the_run_is_no_change(toy, tmp_path):
     """Runs of before `model.kind` go on: what they do not say has its default."""
     settings = experiment(toy, tmp_path, training__steps=3)
     train(settings)
+    without_seals(tmp_path)
     recorded = tmp_path / "experiment.yaml"
     text = recorded.read_text(encoding="utf-8")
     assert "\n  kind: gnmt\n" in text
     recorded.write_text(text.replace("\n  kind: gnmt\n", "\n"), encoding="utf-8")
     assert RunDirectory(tmp_path).experiment() == settings
     assert train(settings).step == 3
+    assert "\n# seal: " in recorded.read_text(encoding="utf-8")  # now it has them
 
 
 def test_dropout_may_change(toy, tmp_path):

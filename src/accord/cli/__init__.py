@@ -48,7 +48,8 @@ def main() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()
+            if sys.stdout is not None:  # closed by whoever started us
+                sys.stdout.flush()
     except AccordError as error:
         typer.echo(f"accord: {error}", err=True)
         sys.exit(1)

@@ -229,4 +229,4 @@ def _agree(wanted: "Dataset", to: Path, yes: bool) -> None:
 
 
 def _at_a_terminal() -> bool:
-    return sys.stdin.isatty()
+    return sys.stdin is not None and sys.stdin.isatty()

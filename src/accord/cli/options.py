@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 import typer
 
+from accord.machine import MOST_THREADS
 from accord.settings_fields import flag, setting
 
 ExperimentFile = Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="Experiment file.")]
@@ -31,7 +32,9 @@ EnsembleMembers = Annotated[
         help="Search with the text and its pivots at once: direct,via:en (direct:0.5,via:en:0.5).",
     ),
 ]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads.")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, max=MOST_THREADS, help="CPU threads.")
+]
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class ModelOptions:
 
     checkpoint: str = setting("best", _CHECKPOINTS)
     device: str | None = setting(None, "cpu, cuda, cuda:1; else the best.")
-    threads: int | None = setting(None, "CPU threads.", least=1)
+    threads: int | None = setting(None, "CPU threads.", least=1, most=MOST_THREADS)
     precision: str = setting("auto", "auto (bf16 on a GPU, fp32 on a CPU), fp32 or bf16.")
 
 

@@ -26,6 +26,7 @@ def demo(
 
     basic, agree = recipe("demo"), recipe("demo-agree")
     first, last = (4, 6) if quick else (500, 800)
+    _refuse_other_tour(Path("demo/run/experiment.yaml"), first, quick)
     begin = [f"training.steps={first}"]
     more = [f"training.steps={last}", "training.init_from=demo/run", "run=demo/more"]
     agreeing = [f"training.steps={last}", f"objective.agreement.start={first}"]
@@ -46,3 +47,16 @@ def demo(
     evaluate(Path("demo/agree"), against=Path("demo/more"), limit=limit, quiet=quiet)
     typer.echo("\n7. The report\n")
     report([Path("demo/agree"), Path("demo/more")])
+
+
+def _refuse_other_tour(file: Path, steps: int, quick: bool) -> None:
+    """A tour goes on where it stopped; one of another length cannot."""
+    from accord.config.load import load
+    from accord.errors import AccordError
+
+    if file.is_file() and load(file).training.steps != steps:
+        raise AccordError(
+            f"the folder demo holds a tour {'without' if quick else 'with'} --quick",
+            where=str(file),
+            fix=f"delete the folder demo, or run `accord demo{'' if quick else ' --quick'}`",
+        )

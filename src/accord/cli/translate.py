@@ -62,8 +62,8 @@ def translate(
             via=via if via in (None, "auto") else via.split(","),
             ensemble=members,
             settings=settings,
-            # A person at a terminal wants each answer at once; a file wants large batches.
-            at_once=1 if input_file is None and sys.stdin.isatty() else 2048,
+            # A person at a terminal wants each answer at once.
+            at_once=1 if input_file is None and sys.stdin.isatty() else _lines_at_once(search),
         )
         for number, item in enumerate(found, start=1):
             for warning in item.warnings:
@@ -71,11 +71,18 @@ def translate(
             print(describe(item) if describe else item.text, file=out, flush=out is sys.stdout)
 
 
+def _lines_at_once(search: SearchSettings) -> int:
+    """A file wants large batches; wide searches take long, and are to be seen at work."""
+    return max(1, min(2048, 2048 * 64 // search.beam))
+
+
 def _lines(path: Path | None) -> Any:
     from contextlib import nullcontext
 
     from accord.errors import AccordError
 
+    if path is None and sys.stdin is None:  # closed by whoever started us
+        raise AccordError("there is no standard input", fix="name a file with --input")
     if path is None:
         sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")  # type: ignore[union-attr]
         return nullcontext(sys.stdin)

@@ -1,6 +1,7 @@
 """Reading an experiment file: every complaint names file, line, key, value and what is allowed."""
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from accord.config.checks import Location, contradictions, dotted
-from accord.config.schema import Experiment
+from accord.config.schema import Directory, Experiment, Language, Pair
 from accord.config.section import Section
 from accord.errors import AccordError
 from accord.files import expand, names_in
@@ -39,10 +40,13 @@ class _Document:
                 where=str(path),
                 fix="name a file that you may read",
             ) from None
+        except yaml.MarkedYAMLError as error:
+            raise _no_yaml(error, text, str(path)) from None
         # ValueError: bytes that are no UTF-8, and dates and numbers that are none.
         except (ValueError, RecursionError, yaml.YAMLError) as error:
+            what = " ".join(str(error).replace('in "<unicode string>", ', "").split())
             raise AccordError(
-                f"not a readable YAML file: {error}", where=str(path), fix="mend the file"
+                f"not a readable YAML file: {what}", where=str(path), fix="mend the file"
             ) from None
         self._refuse_repeated_keys(self.root, set())
         if not isinstance(self.data, dict):
@@ -127,6 +131,29 @@ class _Document:
         if inside and not whole:  # a section that only overrides have made
             return f"--set {inside[0]}"
         return f"{self.path}, line {line}"
+
+
+def _no_yaml(error: yaml.MarkedYAMLError, text: str, where: str) -> AccordError:
+    """Which line is no YAML; the likeliest slip is a path that begins with a brace."""
+    marks = [mark for mark in (error.problem_mark, error.context_mark) if mark is not None]
+    lines = text.splitlines()
+    near = [lines[mark.line] for mark in marks if mark.line < len(lines)]
+    if braces := [
+        line for line in near if re.search(r":\s*\{(lang|name)\}|-\s+\{(lang|name)\}", line)
+    ]:
+        marks = [mark for mark in marks if lines[mark.line] == braces[0]]
+    line = f", line {marks[0].line + 1}" if marks else ""
+    return AccordError(
+        f"not a readable YAML file: {error.problem or error.context}"
+        + (f" in {near[0].strip()!r}" if near and not braces else ""),
+        where=f"{where}{line}",
+        fix=f"{_QUOTE_BRACE}: {braces[0].strip()}"
+        if braces
+        else "mend the line, or the one before",
+    )
+
+
+_QUOTE_BRACE = "put a value that begins with a brace in quotes, since YAML reads it as a mapping"
 
 
 def _written_out(key: str, text: str) -> dict[str, str]:
@@ -221,6 +248,10 @@ def _explain(document: _Document, detail: Mapping[str, Any], kind: type[BaseMode
     location: Location = tuple(detail["loc"])
     where = f"{document.where(location)}, key {dotted(location)}"
     value = detail["input"]
+    if detail["type"] == "extra_forbidden" and location[-1] in ("lang", "name") and value is None:
+        return AccordError(
+            f"{{{location[-1]}}} was read as a mapping, not as text", where=where, fix=_QUOTE_BRACE
+        )
     if detail["type"] == "extra_forbidden":
         known = _keys_at(kind, location[:-1])
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
@@ -232,17 +263,66 @@ def _explain(document: _Document, detail: Mapping[str, Any], kind: type[BaseMode
         return AccordError(
             f"the key {location[-1]!r} is missing", where=where, fix=_description(kind, location)
         )
-    shown = value if isinstance(value, str | int | float | bool | None) else type(value).__name__
-    message = detail["msg"].removeprefix("Input ")
+    what = f"{_shown(value)} is not allowed: {_reason(detail)}"
     if isinstance(value, bool) and detail["type"] in ("string_type", "invalid_key"):
-        return AccordError(
-            f"{shown!r} is not allowed: {message}",
-            where=where,
-            fix="YAML reads no, yes, on and off as false and true: put the word in quotes",
-        )
-    return AccordError(
-        f"{shown!r} is not allowed: {message}", where=where, fix=_allowed(kind, location)
+        fix = "YAML reads no, yes, on and off as false and true: put the word in quotes"
+        return AccordError(what, where=where, fix=fix)
+    bounds = _bounds(detail)
+    fix = " ".join(_description(kind, location).split())
+    return AccordError(what, where=where, fix=f"give {bounds}. {fix}" if bounds else fix)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str | int | float | bool | None):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return "a list"
+    return "a section of keys" if isinstance(value, dict) else type(value).__name__
+
+
+# What pydantic would say in its own terms.
+_REASONS = {
+    "dict_type": "a section of keys with values is needed here",
+    "model_type": "a section of keys with values is needed here",
+    "model_attributes_type": "a section of keys with values is needed here",
+    "tuple_type": "a list is needed here, as [one, two]",
+    "list_type": "a list is needed here, as [one, two]",
+    "string_type": "a text is needed here",
+    "int_type": "a whole number (integer) is needed here",
+    "int_from_float": "a whole number (integer) is needed here",
+    "int_parsing": "a whole number (integer) is needed here",
+    "float_type": "a number is needed here",
+    "float_parsing": "a number is needed here",
+    "bool_type": "true or false is needed here",
+    "bool_parsing": "true or false is needed here",
+}
+# Examples of texts of a form, by the pattern of each.
+_FORMS = {
+    get_args(kind)[1].pattern: words
+    for kind, words in (
+        (Language, "a language is written as en, or pt_BR"),
+        (Pair, "a pair is written as en-de"),
+        (Directory, "a directory has a name without control characters"),
     )
+}
+
+
+def _reason(detail: Mapping[str, Any]) -> str:
+    told = detail.get("ctx", {})
+    if detail["type"] == "string_pattern_mismatch":
+        return _FORMS.get(told["pattern"], "letters and digits, and after the first also . + - _")
+    if detail["type"] in ("too_short", "too_long"):
+        least, most = told.get("min_length"), told.get("max_length")
+        wanted = f"at least {least}" if least else f"at most {most}"
+        return f"it has {told['actual_length']} items, {wanted} are needed"
+    return _REASONS.get(detail["type"], str(detail["msg"]).removeprefix("Input "))
+
+
+def _bounds(detail: Mapping[str, Any]) -> str:
+    """What a number may be, as far as it is out of it."""
+    words = {"ge": "{} or more", "gt": "more than {}", "le": "{} or less", "lt": "less than {}"}
+    told = detail.get("ctx", {})
+    return next((text.format(told[key]) for key, text in words.items() if key in told), "")
 
 
 def _model_at(kind: type[BaseModel], location: Location) -> type[BaseModel] | None:
@@ -272,10 +352,6 @@ def _description(kind: type[BaseModel], location: Location) -> str:
     model = _model_at(kind, tuple(names[:-1]))
     field = model.model_fields.get(names[-1]) if model and names else None
     return f"{names[-1]}: {field.description}" if field and field.description else "see the docs"
-
-
-def _allowed(kind: type[BaseModel], location: Location) -> str:
-    return " ".join(_description(kind, location).split())
 
 
 # --- Where the experiment files that come with Accord lie.

@@ -9,6 +9,7 @@ from accord.config.model_settings import ModelSettings
 from accord.config.objectives import ObjectiveSettings
 from accord.config.section import FilePath, Real, Section, Whole
 from accord.graph import Direction, TranslationGraph
+from accord.machine import MOST_THREADS
 
 Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(_[A-Za-z0-9]+)?$")]
 Pair = Annotated[
@@ -232,7 +233,7 @@ class TrainingSettings(Section):
     """Longest gradient, as the norm over all parameters."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto: bf16 on a GPU, fp32 on a CPU."""
-    threads: Annotated[Whole, Field(ge=1)] | None = None
+    threads: Annotated[Whole, Field(ge=1, le=MOST_THREADS)] | None = None
     """CPU threads; by default half of the cores, at most 8."""
     log_every: Annotated[Whole, Field(ge=1)] = 100
     """Steps between two lines of metrics.jsonl."""

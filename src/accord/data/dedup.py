@@ -95,10 +95,18 @@ def repeated_pairs(first: Hashes, second: Hashes) -> Mask:
 
 
 def lowest(priorities: Hashes, count: int) -> Mask:
-    """Marks the `count` lowest priorities, or all where there are fewer."""
-    chosen = np.ones(len(priorities), dtype=np.bool_)
-    if count < len(priorities):
-        chosen[np.argpartition(priorities, count)[count:]] = False
+    """Marks the `count` lowest priorities, or all where there are fewer; of equal ones the first.
+
+    Which of equal ones np.argpartition takes depends on the processor. Their values do not.
+    """
+    if count >= len(priorities):
+        return np.ones(len(priorities), dtype=np.bool_)
+    if count < 1:
+        return np.zeros(len(priorities), dtype=np.bool_)
+    last = np.partition(priorities, count - 1)[count - 1]
+    chosen: Mask = priorities < last
+    equal = np.flatnonzero(priorities == last)
+    chosen[equal[: count - int(chosen.sum())]] = True
     return chosen
 
 
@@ -202,7 +210,9 @@ def make_disjoint(corpora: Sequence[HashedCorpus], zero_shot: ZeroShotPairs, see
             block = shared[start : start + _BLOCK]
             holds = np.stack([contains(s, block) for s in strings], axis=1)
             order = np.argsort(
-                np.stack([priority(block, seed, pivot, c.name) for c in members], axis=1), axis=1
+                np.stack([priority(block, seed, pivot, c.name) for c in members], axis=1),
+                axis=1,
+                kind="stable",
             )
             stays = _greedy(holds, order, conflict)
             for lost, column in zip(losers, (holds & ~stays).T, strict=True):

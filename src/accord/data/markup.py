@@ -16,6 +16,7 @@ _BARE_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _TAGGED = re.compile(r"<([A-Za-z][\w-]*)(?:\s[^<>]*)?>(.*)</\1\s*>", re.DOTALL)
 _SGM_TAG = re.compile(r"<(/?)(seg|src|ref|hyp|doc)(?=[\s/>])([^<>]*)>", re.IGNORECASE)
 _LANG = re.compile(r"""\blang\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
+_MOST_ELEMENTS = 100_000  # of a translation unit
 # What follows an opening "<" without a ">" for so long is no tag.
 _LONGEST_TAG = 10_000
 
@@ -70,17 +71,33 @@ def read_tmx(path: str, languages: tuple[str, str]) -> Iterator[tuple[str | None
 
 
 def _units(path: str) -> Iterator[Any]:
+    """Every translation unit; no element is held longer than it is needed."""
     with open_bytes(path) as stream:
         events = etree.iterparse(
-            stream, tag="{*}tu", resolve_entities=False, load_dtd=False, no_network=True
+            stream,
+            resolve_entities=False,
+            load_dtd=False,
+            no_network=True,
+            remove_comments=True,
+            remove_pis=True,
         )
+        inside = 0
         try:
-            for _, unit in events:
-                yield unit
-                # Emptied elements would still pile up in their parent, so they are cut off too.
-                unit.clear(keep_tail=False)
-                while unit.getprevious() is not None:
-                    del unit.getparent()[0]
+            for _, element in events:
+                if _is_unit(element):
+                    yield element
+                    inside = 0
+                    _free(element)
+                elif _in_unit(element):
+                    inside += 1
+                    if inside > _MOST_ELEMENTS:
+                        raise AccordError(
+                            f"a translation unit of more than {_MOST_ELEMENTS:,} elements",
+                            where=f"{path}, line {element.sourceline}",
+                            fix="take it out: no sentence has so many",
+                        )
+                else:
+                    _free(element)
         except etree.XMLSyntaxError as error:
             # What the error itself says is the last thing that went wrong, not the cause of it.
             cause = error.error_log[0] if len(error.error_log) else None
@@ -89,6 +106,25 @@ def _units(path: str) -> Iterator[Any]:
                 where=f"{path}, line {cause.line if cause else error.lineno}",
                 fix="mend the file, or fetch it again if it was cut short",
             ) from None
+
+
+def _is_unit(element: Any) -> bool:
+    tag = element.tag
+    return tag == "tu" or (isinstance(tag, str) and tag.endswith("}tu"))
+
+
+def _in_unit(element: Any) -> bool:
+    parent = element.getparent()
+    while parent is not None and not _is_unit(parent):
+        parent = parent.getparent()
+    return parent is not None
+
+
+def _free(element: Any) -> None:
+    """Empty an element; it would still pile up in its parent, so those before it are cut off."""
+    element.clear(keep_tail=False)
+    while element.getprevious() is not None:
+        del element.getparent()[0]
 
 
 def _segments(unit: Any) -> list[tuple[str, str]]:

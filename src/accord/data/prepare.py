@@ -3,14 +3,16 @@
 import hashlib
 import json
 import re
+import shlex
 import shutil
 import tempfile
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
@@ -28,6 +30,7 @@ from accord.data.store import (
     write_stamps,
 )
 from accord.errors import AccordError
+from accord.fetching.catalogue import DATASETS
 from accord.files import exclusive, put_in_place, sync_directory, writing_errors
 from accord.machine import cores
 from accord.progress import Progress, Silent
@@ -51,6 +54,8 @@ def prepare(
     _refuse_strange(directory)
     inputs = _input_files(experiment)
     with exclusive(directory, "accord prepare"):
+        for folder in directory.glob(".building-*"):
+            shutil.rmtree(folder, ignore_errors=True)  # what a killed process left behind
         known = read_stamps(directory)
         progress.start("reading checksums", len(inputs))
         sums = {}
@@ -59,7 +64,7 @@ def prepare(
             progress.reach(done)
         write_stamps(directory, known)  # before the store is opened, which adds its own files
         fingerprint = _fingerprint(experiment, sums)
-        current = _up_to_date(directory, fingerprint)
+        current = _up_to_date(directory, fingerprint, _fingerprint(experiment, sums, format=1))
         if current is not None:
             return Prepared(current, built=False)
         with _workplace(directory) as building:
@@ -80,8 +85,6 @@ def _refuse_strange(directory: Path) -> None:
 @contextmanager
 def _workplace(directory: Path) -> Iterator[Path]:
     """A folder that no other run has, since a killed one's workers may still be writing."""
-    for folder in directory.glob(".building-*"):
-        shutil.rmtree(folder, ignore_errors=True)  # what a killed process left behind
     with writing_errors(directory):
         building = Path(tempfile.mkdtemp(prefix=".building-", dir=directory))
     try:
@@ -92,6 +95,20 @@ def _workplace(directory: Path) -> Iterator[Path]:
 
 def _input_files(experiment: Experiment) -> dict[str, Path]:
     """Every file that is read, by its name as users write it."""
+    try:
+        return _found_files(experiment)
+    except AccordError as error:
+        # data/europarl/…, where there is no data/europarl
+        parts = Path(error.where or "").parts
+        for place, name in enumerate(parts):
+            if name in DATASETS and not Path(*parts[: place + 1]).exists():
+                to = Path(*parts[:place])
+                fix = f"fetch it first: accord fetch {name} --to {shlex.quote(str(to))}"
+                raise AccordError(error.what, where=error.where, fix=fix) from None
+        raise
+
+
+def _found_files(experiment: Experiment) -> dict[str, Path]:
     found = []
     for corpus in experiment.corpora:
         for source in corpus.train:
@@ -104,21 +121,34 @@ def _input_files(experiment: Experiment) -> dict[str, Path]:
     return {str(path): path for path in found}
 
 
-def _fingerprint(experiment: Experiment, sums: dict[str, str]) -> str:
+def _fingerprint(experiment: Experiment, sums: dict[str, str], format: int = FORMAT) -> str:  # noqa: A002
     """Changes whenever the store would come out differently."""
     settings = experiment.model_dump(mode="json", include=set(DATA_KEYS))
     guesser = version("py3langid") if experiment.cleaning.wrong_language else None
     versions = [sentencepiece.__version__, unicodedata.unidata_version, guesser]
-    facts = [FORMAT, settings, sums, versions]
+    facts = [format, settings, sums, versions]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _up_to_date(directory: Path, fingerprint: str) -> Store | None:
+def _up_to_date(directory: Path, fingerprint: str, before: str) -> Store | None:
+    """The store that is there, if it is what would be built; `before`: as format 1 named it."""
     try:
         store = Store(directory)
     except AccordError:
         return None  # absent or damaged: it is built anew
-    return store if store.manifest["fingerprint"] == fingerprint else None
+    found = store.manifest["fingerprint"]
+    same = found == fingerprint or (found == before and not _cut_among_equals(store.manifest))
+    return store if same else None
+
+
+def _cut_among_equals(manifest: Mapping[str, Any]) -> bool:
+    """Whether a limit may have fallen on repeated pairs, of which format 1 took just any."""
+    limited = any(
+        step["step"] == "limit" and step["dropped"]
+        for corpus in manifest["corpora"]
+        for step in corpus["steps"]
+    )
+    return limited and not manifest["settings"]["cleaning"]["duplicates"]
 
 
 def _publish(

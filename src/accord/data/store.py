@@ -13,8 +13,8 @@ Replacing the manifest (one atomic rename) is what makes a new store the current
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from accord.data.vocabulary import Vocabulary
 from accord.errors import AccordError
-from accord.files import atomic_write, reading_errors, sealed, sha256_of
+from accord.files import atomic_write, read_checked, reading_errors, sealed, sha256_of
 
 # --- Tokenised sentences as they lie on disk: flat token ids and offsets, memory-mapped.
 
@@ -91,7 +91,9 @@ class ParallelCorpus:
         return self.sides[self.languages.index(language)]
 
 
-FORMAT = 1
+FORMAT = 2
+# Of stores that are read. In format 1, which of equal lines a limit kept hung on the processor.
+FORMATS = (1, 2)
 IDS = np.dtype("<u2")
 OFFSETS = np.dtype("<i8")
 _REBUILD = "run `accord prepare` again; it rebuilds a damaged store"
@@ -109,10 +111,12 @@ def read_stamps(directory: Path) -> dict[str, tuple[Stamp, str]]:
     """Files whose SHA-256 was computed here before, with their stamp at that time."""
     try:
         data = json.loads((directory / "stamps.json").read_text(encoding="utf-8"))
+        if data.pop("seal") != sealed(data)["seal"]:
+            return {}
         return {
             name: ((int(size), int(time)), str(sha)) for name, (size, time, sha) in data.items()
         }
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return {}  # a cache: without it every checksum is computed anew
 
 
@@ -129,7 +133,8 @@ def write_stamps(directory: Path, known: dict[str, tuple[Stamp, str]]) -> None:
     """Remember checksums; a store that cannot be written to is simply checked again each time."""
     try:
         with atomic_write(directory / "stamps.json") as file:
-            json.dump({name: (*stamp, sha) for name, (stamp, sha) in known.items()}, file, indent=1)
+            data = {name: (*stamp, sha) for name, (stamp, sha) in known.items()}
+            json.dump(sealed(data), file, indent=1)
     except AccordError:
         pass
 
@@ -141,13 +146,17 @@ class HeldOutSet:
     name: str
     languages: tuple[str, ...]
     directory: Path
+    sums: Mapping[str, str]
+    fix: str
 
     def lines(self, language: str) -> list[str]:
-        """All sentences in one language."""
+        """All sentences in one language; a file that was altered is refused."""
+        name = f"{self.name}.{language}.txt"
+        data = read_checked(
+            self.directory / name, self.sums.get(f"{self.directory.name}/{name}"), self.fix
+        )
         # Not read_text(): a carriage return inside a line is not the end of it.
-        path = self.directory / f"{self.name}.{language}.txt"
-        with reading_errors(path):
-            return path.read_bytes().decode("utf-8").split("\n")[:-1]
+        return data.decode("utf-8").split("\n")[:-1]
 
 
 @dataclass(frozen=True)
@@ -156,11 +165,21 @@ class HeldOutSets:
 
     entries: dict[str, list[dict[str, Any]]]
     directory: Path
+    sums: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of the files, by split/name; every read is compared."""
+    fix: str = _REBUILD
+    """What to do about a file that was altered."""
 
     def sets(self, split: str) -> list[HeldOutSet]:
         """The sets of `dev` or `test`."""
         return [
-            HeldOutSet(entry["name"], tuple(entry["languages"]), self.directory / split)
+            HeldOutSet(
+                entry["name"],
+                tuple(entry["languages"]),
+                self.directory / split,
+                self.sums,
+                self.fix,
+            )
             for entry in self.entries.get(split, [])
         ]
 
@@ -182,7 +201,10 @@ class Store:
         self.languages: tuple[str, ...] = tuple(self.manifest["languages"])
         with reading_errors(self.data):
             self._check_files()
-            self.vocabulary = Vocabulary.load(self.data / "vocabulary.model", self.languages)
+            # Read and small: compared each time, whatever the stamps say.
+            sums = checksums(self.manifest)
+            words = self.data / "vocabulary.model"
+            self.vocabulary = Vocabulary.load(words, self.languages, sums[words.name], _REBUILD)
             self.corpora = tuple(self._corpus(entry) for entry in self.manifest["corpora"])
 
     def _check_files(self) -> None:
@@ -238,7 +260,7 @@ class Store:
     @property
     def held_out(self) -> "HeldOutSets":
         """The dev and test sentences."""
-        return HeldOutSets(self.manifest["held_out"], self.data)
+        return HeldOutSets(self.manifest["held_out"], self.data, checksums(self.manifest))
 
 
 def _mapped(path: Path, kind: "np.dtype[Any]") -> npt.NDArray[Any]:
@@ -247,25 +269,29 @@ def _mapped(path: Path, kind: "np.dtype[Any]") -> npt.NDArray[Any]:
     return np.asarray(np.memmap(path, kind, "r")) if path.stat().st_size else np.zeros(0, kind)
 
 
-def read_manifest(directory: Path) -> dict[str, Any]:
-    """The manifest of a store, or an error that says how to get one."""
+def checksums(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """SHA-256 of the files that a manifest names."""
+    return {name: str(entry["sha256"]) for name, entry in manifest.get("files", {}).items()}
+
+
+def read_manifest(directory: Path, fix: str = _REBUILD) -> dict[str, Any]:
+    """The manifest of a store or a run, or an error; `fix` says what to do about a damaged one."""
     path = directory / "manifest.json"
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise AccordError(
-            "there is no prepared data here", where=str(directory), fix="run `accord prepare` first"
+            "there is no prepared data here: no manifest.json",
+            where=str(directory),
+            fix="run `accord prepare` first" if fix == _REBUILD else fix,
         ) from None
-    except (OSError, ValueError) as error:
-        raise AccordError(
-            f"the manifest is damaged: {error}", where=str(path), fix=_REBUILD
-        ) from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise AccordError(
-            f"this store has another format than {FORMAT}", where=str(path), fix=_REBUILD
-        )
+    except (OSError, ValueError, RecursionError) as error:
+        raise AccordError(f"the manifest is damaged: {error}", where=str(path), fix=fix) from None
+    if not isinstance(manifest, dict) or manifest.get("format") not in FORMATS:
+        known = " and ".join(map(str, FORMATS))
+        raise AccordError(f"the data has another format than {known}", where=str(path), fix=fix)
     if manifest != sealed(manifest):
-        raise AccordError("the manifest was altered", where=str(path), fix=_REBUILD)
+        raise AccordError("the manifest was altered", where=str(path), fix=fix)
     return manifest
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import sentencepiece
 
 from accord.errors import AccordError
+from accord.files import read_checked
 
 PAD = 0
 EOS = 1
@@ -51,7 +52,7 @@ def train(sentences: Iterable[str], languages: Sequence[str], size: int) -> byte
     except RuntimeError as error:
         if failures:
             raise failures[0] from None
-        raise _explained(error, size) from error
+        raise _explained(error, size, len(languages)) from error
     return model.getvalue()
 
 
@@ -64,8 +65,20 @@ def _watched(sentences: Iterable[str], failures: list[BaseException]) -> Iterato
         raise
 
 
-def _explained(error: RuntimeError, size: int) -> AccordError:
+_FEWEST = 100  # entries for text with which a vocabulary is of any use
+
+
+def _explained(error: RuntimeError, size: int, languages: int) -> AccordError:
     limit = re.search(r"value <= (\d+)", str(error))
+    # Bytes, padding, end, the unknown and tags are entries, too.
+    learnt = int(limit[1]) - 256 - 3 - languages if limit else 0
+    if limit and learnt < _FEWEST:
+        return AccordError(
+            f"vocabulary.size = {size} is too large for this text, which is too small for any: "
+            f"{max(0, learnt)} subwords could be learnt from it",
+            where="vocabulary.size",
+            fix="give more training text: thousands of lines at least",
+        )
     if limit:
         return AccordError(
             f"vocabulary.size = {size} is too large for this text",
@@ -84,7 +97,13 @@ class Vocabulary:
     """Text to ids and back; knows the tag of every language."""
 
     def __init__(self, model: bytes, languages: Sequence[str]) -> None:
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            size = self._processor.vocab_size()
+        except RuntimeError as error:
+            raise AccordError(f"this is no vocabulary: {error}") from None
+        if not size:  # of no bytes, sentencepiece makes an empty one
+            raise AccordError("this is no vocabulary: it has no entries")
         self.model = model
         self.languages = tuple(languages)
         self.tags = {
@@ -97,9 +116,16 @@ class Vocabulary:
             raise AccordError(f"the vocabulary has no tag for {', '.join(missing)}")
 
     @staticmethod
-    def load(path: Path, languages: Sequence[str]) -> "Vocabulary":
-        """The vocabulary in a file that `train` made."""
-        return Vocabulary(path.read_bytes(), languages)
+    def load(
+        path: Path, languages: Sequence[str], sha256: str | None = None, fix: str = "copy it anew"
+    ) -> "Vocabulary":
+        """The vocabulary in a file that `train` made, if its checksum is the one noted."""
+        model = read_checked(path, sha256, fix)
+        try:
+            return Vocabulary(model, languages)
+        except AccordError as error:
+            what = f"cannot be loaded: {error.what}"
+            raise AccordError(what, where=str(path), fix=fix) from None
 
     def __len__(self) -> int:
         return int(self._processor.vocab_size())

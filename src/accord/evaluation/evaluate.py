@@ -1,17 +1,19 @@
 """Evaluating a run directory: load, translate, score, compare, write."""
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from accord.data.store import read_manifest
 from accord.errors import AccordError
-from accord.evaluation.folder import evaluation_directory, read, write, write_json
-from accord.evaluation.matrix import evaluate, evaluation_name
+from accord.evaluation.folder import evaluation_directory, read, write, write_comparison
+from accord.evaluation.matrix import evaluate, evaluation_name, evaluation_options
 from accord.evaluation.records import Evaluated, Evaluation, Origin
 from accord.evaluation.significance import Comparison, compare
 from accord.evaluation.uses import note, uses_of
+from accord.files import clear_leftovers_in
 from accord.inference.backends.base import LoadSettings, Precision
 from accord.inference.backends.torch_backend import TorchBackend
 from accord.inference.ensemble import Ensemble
@@ -57,8 +59,10 @@ def evaluate_run(
     progress = progress or Silent()
     opened = RunDirectory(run)
     opened.experiment()  # says so if this is no run directory
+    clear_leftovers_in(run / "evaluation")
     name = evaluation_name(split, settings, checkpoint, limit, lines)
-    other = _other(against, run, name) if against else None
+    options = evaluation_options(split, settings, checkpoint, limit, lines)
+    other = _other(against, run, name, options) if against else None
     # Found once: a run that is still training may have another best checkpoint a moment later.
     chosen = find_checkpoint(opened.path, checkpoint)
     model = TorchBackend.load(run, LoadSettings(chosen.path.name, device, threads, precision))
@@ -66,7 +70,7 @@ def evaluate_run(
         run=run.resolve().name,
         checkpoint=checkpoint,
         step=chosen.step,
-        fingerprint=read_manifest(run)["fingerprint"],
+        fingerprint=opened.manifest()["fingerprint"],
         device=_device_name(model.device),
         precision="bf16" if model.bf16 else "fp32",
     )
@@ -88,11 +92,11 @@ def evaluate_run(
     write(evaluated, directory)
     comparison = compare(evaluated, other) if other else None
     if comparison:
-        write_json(directory / f"against-{comparison.theirs.run}.json", comparison.as_dict())
+        write_comparison(directory / f"against-{comparison.theirs.run}.json", comparison)
     return EvaluatedRun(evaluated.evaluation, directory, comparison)
 
 
-def _other(against: Path, run: Path, name: str) -> Evaluated:
+def _other(against: Path, run: Path, name: str, options: Sequence[str]) -> Evaluated:
     """The other system, looked for before any work is done."""
     if against.resolve() == run.resolve():
         raise AccordError("a run cannot be compared with itself", where=str(against))
@@ -101,7 +105,7 @@ def _other(against: Path, run: Path, name: str) -> Evaluated:
         raise AccordError(
             f"the other run has no evaluation '{name}'",
             where=str(against),
-            fix=f"evaluate it first, with the same options: accord evaluate {against}",
+            fix=f"evaluate it first: {shlex.join(['accord', 'evaluate', str(against), *options])}",
         )
     return read(directory)
 

@@ -1,6 +1,6 @@
 """An evaluation on disk: RUN/evaluation/NAME.
 
-    evaluation.json               all figures
+    evaluation.json               all figures; SHA-256 of the other files, and a seal
     statistics.npz                what BLEU and chrF counted in each sentence, for paired tests
     src.de-fr.txt ref.de-fr.txt   the test set as it was used, one sentence a line
     hyp.de-fr.txt                 direct translations
@@ -12,16 +12,26 @@
 (`-tok`) and case (`-lc`) are in the signature.
 """
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from zipfile import BadZipFile
+from typing import Any
 
 import numpy as np
 
 from accord.errors import AccordError
-from accord.evaluation.records import Evaluated, Evaluation, Lines, Statistics
-from accord.files import atomic_directory, atomic_write, clear_leftovers
+from accord.evaluation.records import Evaluated, Lines, Statistics, load_with_sums
+from accord.evaluation.significance import Comparison
+from accord.files import (
+    NPZ_ERRORS,
+    atomic_directory,
+    atomic_write,
+    clear_leftovers,
+    read_checked,
+    sealed,
+    sha256_of,
+)
 from accord.graph import Direction
 
 _STATISTICS = "statistics.npz"
@@ -47,7 +57,10 @@ def write(evaluated: Evaluated, directory: Path) -> None:
                 _write_lines(fresh / f"src.{item.name}.txt", item.sources)
                 _write_lines(fresh / f"ref.{item.name}.txt", item.references)
         _write_statistics(fresh / _STATISTICS, evaluated.statistics)
-        write_json(fresh / "evaluation.json", evaluated.evaluation.as_dict())
+        sums = {file.name: sha256_of(file) for file in sorted(fresh.iterdir())}
+        write_json(
+            fresh / "evaluation.json", sealed(evaluated.evaluation.as_dict() | {"files": sums})
+        )
 
 
 def write_json(path: Path, data: object) -> None:
@@ -55,6 +68,27 @@ def write_json(path: Path, data: object) -> None:
     with atomic_write(path) as file:
         json.dump(data, file, indent=1, ensure_ascii=False, allow_nan=False)
         file.write("\n")
+
+
+def write_comparison(file: Path, found: Comparison) -> None:
+    """Write paired tests, beside the figures of our system."""
+    write_json(file, sealed(found.as_dict()))
+
+
+def read_comparison(file: Path) -> dict[str, Any]:
+    """Paired tests that were written before; those of former versions have no seal."""
+    try:
+        found: dict[str, Any] = json.loads(file.read_bytes())
+        old = load_with_sums(file.parent)[0].format == 1
+        if found != sealed(found) and not (old and "seal" not in found):
+            raise ValueError("it was altered since it was written")
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise AccordError(
+            f"the comparison cannot be read: {error}",
+            where=str(file),
+            fix="delete it and run the command that compares again",
+        ) from None
+    return found
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:
@@ -74,42 +108,49 @@ def _write_statistics(path: Path, statistics: Mapping[str, Statistics]) -> None:
 
 def read(directory: Path) -> Evaluated:
     """An evaluation that was written before."""
-    evaluation = Evaluation.load(directory / "evaluation.json")
+    evaluation, sums = load_with_sums(directory / "evaluation.json")
+
+    def text(name: str, expected: int) -> tuple[str, ...]:
+        return _read_lines(directory / name, sums.get(name), expected)
+
     lines = []
     for row in evaluation.rows:
         item = Lines(
             direction=Direction(row.source, row.target),
             kind=row.kind,
             test_set=row.test_set,
-            sources=_read_lines(directory / f"src.{row.direction}.txt", row.sentences),
-            hypotheses=_read_lines(directory / f"hyp.{row.name}.txt", row.sentences),
-            references=_read_lines(directory / f"ref.{row.direction}.txt", row.sentences),
+            sources=text(f"src.{row.direction}.txt", row.sentences),
+            hypotheses=text(f"hyp.{row.name}.txt", row.sentences),
+            references=text(f"ref.{row.direction}.txt", row.sentences),
             via=row.via,
             ensemble=row.ensemble,
         )
         lines.append(item)
-    return Evaluated(evaluation, tuple(lines), _read_statistics(directory / _STATISTICS, lines))
+    counts = read_checked(directory / _STATISTICS, sums.get(_STATISTICS), _AGAIN)
+    statistics = _read_statistics(directory / _STATISTICS, counts, lines)
+    return Evaluated(evaluation, tuple(lines), statistics)
 
 
-def _read_statistics(path: Path, lines: Sequence[Lines]) -> dict[str, Statistics]:
+def _read_statistics(path: Path, data: bytes, lines: Sequence[Lines]) -> dict[str, Statistics]:
     found = {}
     try:
-        with np.load(path) as arrays:
+        with np.load(io.BytesIO(data)) as arrays:
             for item in lines:
                 counts = (arrays[f"{item.name}/{metric}"] for metric in ("bleu", "chrf"))
                 found[item.name] = Statistics(*(some.astype(np.int64) for some in counts))
-    except (OSError, EOFError, ValueError, LookupError, BadZipFile) as error:
+    except NPZ_ERRORS as error:
         raise AccordError(
             f"the statistics cannot be read: {error}", where=str(path), fix=_AGAIN
         ) from None
     return found
 
 
-def _read_lines(path: Path, expected: int) -> tuple[str, ...]:
+def _read_lines(path: Path, sha256: str | None, expected: int) -> tuple[str, ...]:
+    data = read_checked(path, sha256, _AGAIN)
     try:
         # Not read_text(): a carriage return inside a line is not the end of it.
-        lines = path.read_bytes().decode("utf-8").split("\n")[:-1]
-    except (OSError, UnicodeDecodeError) as error:
+        lines = data.decode("utf-8").split("\n")[:-1]
+    except UnicodeDecodeError as error:
         raise AccordError(
             f"a text of the evaluation cannot be read: {error}", where=str(path), fix=_AGAIN
         ) from None

@@ -44,6 +44,7 @@ from accord.inference.results import Loss, SearchSettings
 from accord.machine import cores
 from accord.metrics.bleu import bleu_metric, mutual_bleu
 from accord.progress import Progress, Silent
+from accord.settings_fields import flag
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,6 +160,35 @@ def evaluation_name(
     if lines is not None:
         parts.append(f"lines{lines[0]}-{lines[1]}")
     return "-".join(parts)
+
+
+def evaluation_options(
+    split: str,
+    settings: SearchSettings,
+    checkpoint: str = "best",
+    limit: int | None = None,
+    lines: tuple[int, int] | None = None,
+) -> list[str]:
+    """The options of `accord evaluate` that make an evaluation of the same name."""
+    usual = SearchSettings()
+    given: dict[str, object] = {"split": split} if split != "test" else {}
+    for name in (
+        "beam",
+        "length_penalty",
+        "vocabulary",
+        "no_repeat_ngram",
+        "pivot_nbest",
+        "window",
+    ):
+        if getattr(settings, name) != getattr(usual, name):
+            given[name] = getattr(settings, name)
+    if checkpoint != "best":
+        given["checkpoint"] = checkpoint
+    if limit is not None:
+        given["limit"] = limit
+    if lines is not None:
+        given["lines"] = f"{lines[0]}-{lines[1]}"
+    return [part for name, value in given.items() for part in (flag(name), str(value))]
 
 
 def _find_sets(

@@ -1,15 +1,17 @@
 """The figures of an evaluation, as they stand in evaluation.json."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from accord.data.store import HeldOutSets
 from accord.errors import AccordError
+from accord.files import sealed
 from accord.graph import Direction
 from accord.metrics.bleu import Counts, Score
 
@@ -114,7 +116,8 @@ def find_sets(
     return found
 
 
-FORMAT = 1
+FORMAT = 2
+_WRITE_ANEW = "run `accord evaluate` again; it writes the file anew"
 
 
 @dataclass(frozen=True)
@@ -290,20 +293,33 @@ class Evaluation:
     @staticmethod
     def load(path: Path) -> "Evaluation":
         """Read evaluation.json, or the one in a directory."""
-        file = path / "evaluation.json" if path.is_dir() else path
-        try:
-            found = TypeAdapter(Evaluation).validate_json(file.read_bytes())
-        except FileNotFoundError:
-            raise AccordError(
-                "there is no evaluation here", where=str(path), fix="run `accord evaluate` first"
-            ) from None
-        except (OSError, ValidationError) as error:
-            raise AccordError(
-                f"the evaluation cannot be read: {error}",
-                where=str(file),
-                fix="run `accord evaluate` again; it writes the file anew",
-            ) from None
-        return found
+        return load_with_sums(path)[0]
+
+
+def load_with_sums(path: Path) -> tuple[Evaluation, dict[str, str]]:
+    """An evaluation, and SHA-256 of the files beside it, if evaluation.json is as it was written.
+
+    Those of format 1, of former versions, have neither seal nor checksums.
+    """
+    file = path / "evaluation.json" if path.is_dir() else path
+    try:
+        data = file.read_bytes()
+        found = TypeAdapter(Evaluation).validate_json(data)
+        entries = json.loads(data)
+        altered = entries != sealed(entries) if "seal" in entries else found.format != 1
+    except FileNotFoundError:
+        raise AccordError(
+            "there is no evaluation here", where=str(path), fix="run `accord evaluate` first"
+        ) from None
+    except (OSError, ValueError, RecursionError) as error:  # also of pydantic
+        raise AccordError(
+            f"the evaluation cannot be read: {error}", where=str(file), fix=_WRITE_ANEW
+        ) from None
+    if altered:
+        raise AccordError(
+            "the evaluation was altered since it was written", where=str(file), fix=_WRITE_ANEW
+        )
+    return found, entries.get("files", {})
 
 
 # --- An evaluation with all that it was computed from.

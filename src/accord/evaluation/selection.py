@@ -20,7 +20,7 @@ from accord.errors import AccordError
 from accord.evaluation.matrix import evaluation_name
 from accord.evaluation.records import Evaluation
 from accord.inference.results import SearchSettings
-from accord.run_directory import read_metrics
+from accord.run_directory import log_errors, read_metrics
 
 # Higher is better for each of them.
 AGREEMENT = "agreement"
@@ -67,7 +67,8 @@ def validations(run: Path) -> list[Point]:
             fix="name a run directory",
         )
     entries = [entry for entry in read_metrics(path) if entry["kind"] == "validation"]
-    return [point for entry in entries if (point := _point(run.name, entry)) is not None]
+    with log_errors(path):
+        return [point for entry in entries if (point := _point(run.name, entry)) is not None]
 
 
 def _point(run: str, entry: Mapping[str, Any]) -> Point | None:

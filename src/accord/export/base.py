@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from accord.errors import AccordError
-from accord.files import atomic_write, reading_errors
+from accord.files import atomic_write
 
 if TYPE_CHECKING:
     from accord.config.schema import Experiment
@@ -142,12 +142,10 @@ def model_facts(source: ExportSource) -> "ModelFacts":
 
 def vocabulary_files(source: ExportSource) -> dict[str, bytes]:
     """Subwords and tags, and how often each language has each: what most backends read."""
-    counts = source.run.path / "token_counts.npz"
-    with reading_errors(source.run.path):
-        return {
-            "vocabulary.model": source.trained.vocabulary.model,
-            "token_counts.npz": counts.read_bytes(),
-        }
+    return {
+        "vocabulary.model": source.trained.vocabulary.model,
+        "token_counts.npz": source.run.token_counts_file(),
+    }
 
 
 def write_files(directory: Path, files: Mapping[str, bytes]) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import accord
-from accord.data.store import read_manifest
 from accord.errors import AccordError
 from accord.export.base import ExportedFiles, ExportSource
 from accord.export.exporters import exporter_for
@@ -13,6 +12,7 @@ from accord.files import (
     atomic_directory,
     check_writable,
     clear_leftovers,
+    clear_leftovers_in,
     sha256_of,
     writing_errors,
 )
@@ -67,6 +67,7 @@ def export_run(
     exporter.check_run(run, opened.experiment())
     output = output or run / (to if precision == "fp32" else f"{to}-{precision}")
     clear_leftovers(output)
+    clear_leftovers_in(run)
     check_place(output, force)
     chosen = find_checkpoint(opened.path, checkpoint)
     progress.start(f"exporting {chosen.path.name}")
@@ -107,7 +108,7 @@ def _manifest(
             run=source.run.path.resolve().name,
             checkpoint=checkpoint.path.name,
             step=checkpoint.step,
-            fingerprint=read_manifest(source.run.path)["fingerprint"],
+            fingerprint=source.run.manifest()["fingerprint"],
         ),
         files={name: _facts(directory / name) for name in written.names},
     )

@@ -12,11 +12,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+MOST_HYPOTHESES = 1000  # of a sentence; long before, wider searches find no better translations
+
+
 @dataclass(frozen=True)
 class SearchSettings:
     """How to search. Counts are of subwords."""
 
-    beam: int = setting(4, "Hypotheses kept at every step; 1 is greedy search.", least=1)
+    beam: int = setting(
+        4, "Hypotheses kept at every step; 1 is greedy search.", least=1, most=MOST_HYPOTHESES
+    )
     length_penalty: float = setting(
         0.6,
         "alpha in score = log P / ((5 + length) / 6) ^ alpha; the end of sentence counts as one.",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from accord.config.schema import Cleaning
 from accord.data.cleaning import mend
 from accord.data.vocabulary import EOS, PAD, Vocabulary
+from accord.errors import AccordError
 from accord.inference.backtrace import Found
 from accord.inference.results import (
     NOTHING,
@@ -19,12 +20,14 @@ from accord.inference.results import (
     Translation,
     length_penalty,
 )
+from accord.machine import free_memory
 
 # --- Texts as rows of ids that an encoder reads, whatever computes with them.
 
 
 Ints = npt.NDArray[np.int64]
 
+_COPIES = 4  # of numbers for all subwords that a step holds for each hypothesis
 _HYPOTHESES_ON_CPU = 1024  # at once; more are no faster and take much memory
 
 
@@ -196,8 +199,21 @@ class Decoder:
         # What only concerns batches does not ask for another search, with graphs of its own.
         key = (replace(settings, batch_tokens=1, window=1, pivot_nbest=1), restricted)
         if key not in self._searches:
+            self._check_memory(settings)
             self._searches[key] = self.engine.search(settings, self.forbidden(restricted))
         return self._searches[key]
+
+    def _check_memory(self, settings: SearchSettings) -> None:
+        """Refuse a beam that this machine has no room for, before it begins to swap."""
+        per_hypothesis = _COPIES * 4 * len(self.pieces)
+        needed, free = settings.beam * per_hypothesis, free_memory()
+        if free is not None and needed > free:
+            raise AccordError(
+                f"a beam of {settings.beam:,} over {len(self.pieces):,} subwords takes about "
+                f"{needed / 1e9:.1f} GB for a single sentence, and {free / 1e9:.1f} GB are free",
+                where="beam",
+                fix=f"take a beam of {max(1, free // (2 * per_hypothesis)):,} or less",
+            )
 
     def forbidden(self, language: str | None) -> list[int]:
         """Ids that are never generated; with a language, also all that its training text lacks."""

@@ -28,6 +28,7 @@ from accord.files import (
     atomic_directory,
     atomic_write,
     clear_leftovers,
+    clear_leftovers_in,
     sealed,
     sha256_of,
     writing_errors,
@@ -35,7 +36,6 @@ from accord.files import (
 
 FORMAT = 1
 _NAME = re.compile(r"step-(\d{8,})")
-_OLDER = "take an older checkpoint, or train again"
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,11 @@ class Checkpoints:
             _seal(folder, {"step": step, **state, "files": sums})
         return path
 
+    def last(self) -> Checkpoint | None:
+        """The newest checkpoint, None before the first save; a damaged one is an error."""
+        paths = self.paths()
+        return open_checkpoint(paths[-1]) if paths else None
+
     def newest(self) -> tuple[Checkpoint | None, list[str]]:
         """The newest checkpoint that is whole, and what is wrong with newer ones.
 
@@ -152,7 +157,12 @@ class Checkpoints:
             for path in self.paths()[:-keep]:
                 if _step(path) != best:  # renamed first, so that nobody meets half a checkpoint
                     path.rename(path.with_name(f".{path.name}.old"))
-        for left in self.directory.glob(".step-*"):  # also what a killed process left behind
+        self.clear_leftovers()
+
+    def clear_leftovers(self) -> None:
+        """Delete what was being deleted or written; a killed process may have left it behind."""
+        clear_leftovers_in(self.directory)  # gives back what was to be replaced
+        for left in self.directory.glob(".step-*"):
             shutil.rmtree(left, ignore_errors=True)
 
 
@@ -165,10 +175,10 @@ def open_checkpoint(path: Path) -> Checkpoint:
     try:
         state = json.loads((path / "state.json").read_text(encoding="utf-8"))
         whole = state["seal"] == sealed(state)["seal"]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise _damaged(path, f"state.json cannot be read ({error})") from error
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise _damaged(path, "state.json", f"cannot be read ({error})") from error
     if not whole:
-        raise _damaged(path, "state.json is not what was written")
+        raise _damaged(path, "state.json")
     if state["format"] != FORMAT:
         raise AccordError(
             f"a checkpoint of format {state['format']}, not {FORMAT}",
@@ -177,12 +187,20 @@ def open_checkpoint(path: Path) -> Checkpoint:
         )
     for name, sha in state["files"].items():
         if not (path / name).is_file() or sha256_of(path / name) != sha:
-            raise _damaged(path, f"{name} is not what was written")
+            raise _damaged(path, name)
     return Checkpoint(path, state)
 
 
-def _damaged(path: Path, what: str) -> AccordError:
-    return AccordError(f"damaged checkpoint: {what}", where=str(path), fix=_OLDER)
+def _damaged(path: Path, name: str, how: str = "is not what was written") -> AccordError:
+    """An error that says what else there is; whether that is whole is seen when it is opened."""
+    others = [other.name for other in Checkpoints(path.parent).paths() if other != path]
+    choice = f"choose another one (--checkpoint {' or '.join(others[::-1])}), or " if others else ""
+    return AccordError(
+        f"damaged checkpoint: {name} {how}",
+        where=str(path / name),
+        fix=f"restore it from a backup, {choice}run `accord train` with the run's experiment: it "
+        "goes on from the newest checkpoint that is whole",
+    )
 
 
 def objective_states(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,10 +261,14 @@ def average(checkpoints: Sequence[Path], target: Path) -> None:
 
 
 def find_checkpoint(run: Path, name: str) -> Checkpoint:
-    """The checkpoint that is called best, last, average, or by its step."""
+    """The checkpoint that is called best, last, average, or by its step.
+
+    A damaged one is an error: to take an older one in its place is for training alone to decide,
+    which tells.
+    """
     checkpoints = Checkpoints(run / "checkpoints")
     if name in ("best", "last"):
-        newest, _ = checkpoints.newest()
+        newest = checkpoints.last()
         if newest is None:
             raise AccordError(
                 "the run has no checkpoint yet",

@@ -1,6 +1,5 @@
 """Everything that a report says, read from run directories."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,13 +7,12 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from accord.config.schema import Experiment
-from accord.data.store import read_manifest
 from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory, read
 from accord.evaluation.records import Evaluated, Evaluation
 from accord.evaluation.uses import Use, read_uses
 from accord.report.answer import Answer, System, answer, systems
-from accord.run_directory import RunDirectory, read_metrics
+from accord.run_directory import RunDirectory, log_errors, read_metrics
 
 # --- The course of training, read from metrics.jsonl.
 
@@ -79,16 +77,17 @@ def read_history(path: Path) -> History:
     validations: list[Validation] = []
     seconds: float | None = None
     for entry in read_metrics(path):
-        if entry["kind"] == "train":
-            seconds = entry.get("training_seconds", seconds)
-            if entry["nll"] is not None:
-                training.append((float(entry["step"]), entry["nll"]))
-        elif entry["kind"] == "validation":
-            found = {
-                direction: DevScores(scores["kind"], scores["cross_entropy"], scores["bleu"])
-                for direction, scores in entry["directions"].items()
-            }
-            validations.append(Validation(entry["step"], found))
+        with log_errors(path):
+            if entry["kind"] == "train":
+                seconds = entry.get("training_seconds", seconds)
+                if entry["nll"] is not None:
+                    training.append((float(entry["step"]), entry["nll"]))
+            elif entry["kind"] == "validation":
+                found = {
+                    direction: DevScores(scores["kind"], scores["cross_entropy"], scores["bleu"])
+                    for direction, scores in entry["directions"].items()
+                }
+                validations.append(Validation(entry["step"], found))
     return History(tuple(training), tuple(validations), seconds)
 
 
@@ -155,8 +154,8 @@ def read_runs(
             experiment=experiments[i],
             evaluated=read(evaluation_directory(run.path, chosen)),
             history=read_history(run.metrics),
-            manifest=read_manifest(run.path),
-            environment=_environment(run.path / "environment.json"),
+            manifest=run.manifest(),
+            environment=run.environment(),
             uses=tuple(read_uses(run.path)),
         )
         for i, run in enumerate(opened)
@@ -246,18 +245,6 @@ def _not_on(split: str, runs: Sequence[Path], shared: Sequence[str]) -> AccordEr
         where=", ".join(map(str, runs)),
         fix=f"run `accord evaluate RUN --split {split}` on each{other}",
     )
-
-
-def _environment(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise AccordError(
-            f"the run's environment cannot be read: {error}",
-            where=str(path),
-            fix="run `accord train` again; it writes the file anew",
-        ) from None
-    return found
 
 
 def notes(runs: Sequence[ReportedRun]) -> tuple[str, ...]:

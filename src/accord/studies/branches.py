@@ -181,7 +181,7 @@ def evaluated(run: Path, name: str, checkpoint: str, against: Path | None = None
     try:
         found = Evaluation.load(folder)
         chosen = find_checkpoint(run, checkpoint)
-        same = read_manifest(run)["fingerprint"] == found.origin.fingerprint
+        same = RunDirectory(run).manifest()["fingerprint"] == found.origin.fingerprint
         if found.origin.step != chosen.step or not same:
             return False
         if _written_at(folder / "evaluation.json") < _written_at(chosen.path / "state.json"):

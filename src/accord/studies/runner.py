@@ -24,9 +24,15 @@ from queue import SimpleQueue
 
 from accord.config.load import store_directory
 from accord.errors import AccordError
-from accord.evaluation.folder import evaluation_directory, read, write_json
+from accord.evaluation.folder import (
+    evaluation_directory,
+    read,
+    write_comparison,
+    write_json,
+)
 from accord.evaluation.significance import compare
 from accord.evaluation.uses import FILE
+from accord.files import sealed
 from accord.models.checkpoint import Checkpoints
 from accord.run_directory import RunDirectory
 from accord.studies import branches as state
@@ -56,8 +62,11 @@ class Journal:
         self._trained: dict[str, dict[str, float | bool]] = {}
         if self._file.is_file():
             try:
-                self._trained = dict(json.loads(self._file.read_text("utf-8"))["trained"])
-            except (OSError, ValueError, LookupError, TypeError) as error:
+                found = json.loads(self._file.read_text("utf-8"))
+                if found != sealed(found) and found.keys() != {"trained"}:  # of former versions
+                    raise ValueError("it was altered since it was written")
+                self._trained = dict(found["trained"])
+            except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
                 raise AccordError(
                     f"the study's journal cannot be read: {error}",
                     where=str(self._file),
@@ -77,7 +86,7 @@ class Journal:
         with self._lock:
             total = self.seconds(run) + seconds
             self._trained[run] = {"seconds": round(total, 1), "time_was_up": time_was_up}
-            write_json(self._file, {"trained": self._trained})
+            write_json(self._file, sealed({"format": 2, "trained": self._trained}))
 
 
 def commands(study: PlannedStudy, journal: Journal) -> Iterator[StudyCommand]:
@@ -275,7 +284,7 @@ class Runner:
         ):
             return
         try:
-            write_json(file, compare(read(ours), read(theirs)).as_dict())
+            write_comparison(file, compare(read(ours), read(theirs)))
         except AccordError as error:
             self._say(f"{ours}: not compared\n{error}")
 
@@ -296,6 +305,7 @@ KEPT = (
     "manifest.json",
     "metrics.jsonl",
     FILE,
+    "metrics.seal",
     "evaluation/[!.]*/*",
 )
 

@@ -1,12 +1,11 @@
 """The table of a study: a row a branch, its seeds beside each other, from what there is so far."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 
-from accord.evaluation.folder import evaluation_directory
+from accord.evaluation.folder import evaluation_directory, read_comparison
 from accord.evaluation.significance import Difference
 from accord.machine import commit
 from accord.report.contents import ReportedRun, read_runs
@@ -94,7 +93,7 @@ def _gains(study: PlannedStudy, runs: Sequence[PlannedRun], name: str) -> str:
         folder = evaluation_directory(run.directory, name)
         file = folder / f"against-{other.name if other else ''}.json"
         if file.is_file():
-            means = json.loads(file.read_text(encoding="utf-8"))["averages"]
+            means = read_comparison(file)["averages"]
             if "zero_shot" in means:
                 test = Difference(**means["zero_shot"]["bleu"])
                 said.append(f"{signed(test.difference)} ({interval(test)})")

@@ -12,12 +12,12 @@ import torch
 import accord
 from accord.config.load import dump
 from accord.config.schema import DATA_KEYS, Experiment
-from accord.data.store import Store
+from accord.data.store import Store, write_manifest
 from accord.errors import AccordError
-from accord.files import atomic_write
+from accord.files import atomic_write, sealed, sha256_of
 from accord.machine import commit
 from accord.models.checkpoint import Checkpoints
-from accord.run_directory import RunDirectory
+from accord.run_directory import FORMAT, RunDirectory, with_seal
 
 
 def begin_run(
@@ -28,8 +28,11 @@ def begin_run(
     Changes must be accepted. Before the first checkpoint there is nothing they could spoil.
     """
     changes: list[str] = []
-    if Checkpoints(run.checkpoints).paths():
-        changes = _changes(run, experiment, store)
+    checkpoints = Checkpoints(run.checkpoints)
+    checkpoints.clear_leftovers()
+    if checkpoints.paths():
+        manifest = _recorded(run, store)
+        changes = _changes(run, experiment, manifest, store)
         if changes and not accept_changes:
             raise AccordError(
                 "the run was made by another experiment:\n" + "\n".join(changes),
@@ -37,16 +40,32 @@ def begin_run(
                 fix="undo the change, choose another `run`, or continue all the same with "
                 "--accept-changes",
             )
-        _refuse_another_model(run, experiment, store)
-    _write(run, experiment, store)
-    return changes
+        _refuse_another_model(run, experiment, manifest, store)
+    return changes + _write(run, experiment, store)
 
 
-def _changes(run: RunDirectory, experiment: Experiment, store: Store) -> list[str]:
-    # Read as any experiment is, so that a key which is newer than the run has its default.
-    before, now = run.experiment(), experiment
-    old, new = flat(before.model_dump(mode="json")), flat(now.model_dump(mode="json"))
-    old["the prepared data"] = run.manifest()["fingerprint"]
+def _recorded(run: RunDirectory, store: Store) -> Mapping[str, Any]:
+    """The account of the data that the run was trained on; checkpoints know a damaged one's."""
+    try:
+        return run.manifest()
+    except AccordError:
+        newest, _ = Checkpoints(run.checkpoints).newest()
+        known = newest.state.get("data", {}) if newest is not None else {}
+        if known.get("fingerprint") != store.manifest["fingerprint"]:
+            raise
+        return store.manifest
+
+
+def _changes(
+    run: RunDirectory, experiment: Experiment, manifest: Mapping[str, Any], store: Store
+) -> list[str]:
+    try:
+        # Read as any experiment is, so that a key which is newer than the run has its default.
+        before = run.experiment()
+    except AccordError as error:
+        return [f"  the experiment cannot be compared: {error.where}: {error.what}"]
+    old, new = (flat(one.model_dump(mode="json")) for one in (before, experiment))
+    old["the prepared data"] = manifest["fingerprint"]
     new["the prepared data"] = store.manifest["fingerprint"]
     return [
         f"  {key}: {old.get(key, 'not set')}, now {new.get(key, 'not set')}"
@@ -55,10 +74,16 @@ def _changes(run: RunDirectory, experiment: Experiment, store: Store) -> list[st
     ]
 
 
-def _refuse_another_model(run: RunDirectory, experiment: Experiment, store: Store) -> None:
+def _refuse_another_model(
+    run: RunDirectory, experiment: Experiment, manifest: Mapping[str, Any], store: Store
+) -> None:
     """Weights are of no use in another architecture or with another vocabulary."""
-    before, now = run.experiment().model, experiment.model
-    words, present = _vocabulary(run.manifest()), _vocabulary(store.manifest)
+    now = experiment.model
+    try:
+        before = run.experiment().model
+    except AccordError:
+        before = now  # nobody knows; the weights themselves will tell
+    words, present = _vocabulary(manifest), _vocabulary(store.manifest)
     if words == present and before == now.model_copy(update={"dropout": before.dropout}):
         return
     raise AccordError(
@@ -68,27 +93,44 @@ def _refuse_another_model(run: RunDirectory, experiment: Experiment, store: Stor
     )
 
 
-def _write(run: RunDirectory, experiment: Experiment, store: Store) -> None:
-    manifest = run.path / "manifest.json"
-    if not manifest.is_file() or run.manifest() != store.manifest:
-        _write_data(run, store)
+def _write(run: RunDirectory, experiment: Experiment, store: Store) -> list[str]:
+    """Bring the run's files up to date; what is said of copies that had been damaged."""
     with atomic_write(run.path / "environment.json") as out:
-        json.dump(environment(), out, indent=1)
+        json.dump(sealed(environment()), out, indent=1)
     with atomic_write(run.path / "experiment.yaml") as out:
-        out.write(dump(experiment))
+        out.write(with_seal(dump(experiment)))
+    said = []
+    if (run.path / "manifest.json").is_file():
+        try:
+            if _data_part(run.manifest()) == _data_part(store.manifest) and "run" in run.manifest():
+                run.check_copies()
+                return []
+        except AccordError as error:
+            said = [f"  {error.where}: {error.what}, now written anew from the store"]
+    _write_data(run, store)
+    return said
+
+
+def _data_part(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest without what a run adds to it."""
+    return {key: value for key, value in manifest.items() if key not in ("run", "seal")}
 
 
 def _write_data(run: RunDirectory, store: Store) -> None:
+    """Copies of what later commands need, so that they need no store."""
     copies = {"vocabulary.model": store.data / "vocabulary.model"}
     for split in ("dev", "test"):
         for file in (store.data / split).glob("*"):
             copies[f"held_out/{split}/{file.name}"] = file
-    with atomic_write(run.path / "token_counts.npz", "wb") as out:
-        np.savez_compressed(out, **store.token_counts())  # type: ignore[arg-type]
-    # The manifest comes last: where it is, the rest is.
-    for name, source in {**copies, "manifest.json": store.directory / "manifest.json"}.items():
+    for name, source in copies.items():
         with atomic_write(run.path / name, "wb") as out:
             out.write(source.read_bytes())
+    counts = run.path / "token_counts.npz"
+    with atomic_write(counts, "wb") as out:
+        np.savez_compressed(out, **store.token_counts())  # type: ignore[arg-type]
+    # The manifest comes last: where it is, the rest is, with the seals that it asks for.
+    own = {"format": FORMAT, counts.name: sha256_of(counts)}
+    write_manifest(run.path, {**store.manifest, "run": own})
 
 
 def _vocabulary(manifest: Mapping[str, Any]) -> str:

@@ -26,10 +26,11 @@ def hardware(world: World, threads: int, bf16: bool) -> str:
     return f"{where}, {world.size} processes" if world.size > 1 else where
 
 
-def identity(experiment: Experiment, store: Store) -> dict[str, Any]:
+def identity(experiment: Experiment, store: Store, world: World) -> dict[str, Any]:
     """What a checkpoint's tensors and its position in the data belong to."""
     settings = experiment.training
     return {
+        "processes": world.size,
         "optimizer": settings.optimizer.kind,
         "data": {
             "fingerprint": store.manifest["fingerprint"],
@@ -55,7 +56,7 @@ def resume(
     """
     checkpoint = _newest(checkpoints, world, progress)
     if checkpoint is None and origin is not None:
-        checkpoint = _origin(origin, world, progress)
+        checkpoint = _origin(origin, world)
         if checkpoint.state["data"]["fingerprint"] != present["data"]["fingerprint"]:
             raise AccordError(
                 "the run to start from was trained on other data, and so has another vocabulary",
@@ -72,6 +73,12 @@ def resume(
         checkpoint.load_optimizer(model, optimizer)
     else:
         progress.note("another optimiser than before: it begins without memory")
+    before, now = checkpoint.state.get("processes", world.size), world.size
+    if before != now:
+        progress.note(
+            f"{now} process{'es' * (now > 1)}, but {before} before: each draws its own dropout, so "
+            "the weights will not be those of a run that was never interrupted"
+        )
     state = TrainState.of(checkpoint)
     if not checkpoint.path.is_relative_to(checkpoints.directory):
         # A branch keeps its own best, by its own validations: the origin's is not in its folder.
@@ -83,8 +90,9 @@ def resume(
     return state
 
 
-def _origin(origin: Checkpoints, world: World, progress: Progress) -> Checkpoint:
-    found = _newest(origin, world, progress)
+def _origin(origin: Checkpoints, world: World) -> Checkpoint:
+    """Branches are matched in updates, so a damaged newest checkpoint is not made do without."""
+    found = _shared(origin.last() if world.is_first else None, origin, world)
     if found is None:
         raise AccordError(
             "there is no checkpoint to start from",
@@ -95,7 +103,7 @@ def _origin(origin: Checkpoints, world: World, progress: Progress) -> Checkpoint
 
 
 def _newest(checkpoints: Checkpoints, world: World, progress: Progress) -> Checkpoint | None:
-    """The first process decides, so that all load the same one."""
+    """The newest that is whole; those that are not are put aside, and named."""
     found = None
     if world.is_first:
         found, problems = checkpoints.newest()
@@ -103,9 +111,14 @@ def _newest(checkpoints: Checkpoints, world: World, progress: Progress) -> Check
             progress.note(f"left aside: {problem}")
         if found is not None:
             checkpoints.set_aside(found.step)
+    return _shared(found, checkpoints, world)
+
+
+def _shared(found: Checkpoint | None, all_of: Checkpoints, world: World) -> Checkpoint | None:
+    """The first process decides, so that all load the same one."""
     name = world.share(found.path.name if found is not None else "")
     if found is None and name:
-        return open_checkpoint(checkpoints.directory / name)
+        return open_checkpoint(all_of.directory / name)
     return found
 
 

@@ -149,7 +149,7 @@ class Trainer:
         self.optimizer = build_optimizer(
             self.settings.optimizer.kind, self.model, learning_rate=self.settings.optimizer.peak
         )
-        self.identity = identity(experiment, self.store)
+        self.identity = identity(experiment, self.store, world)
         self.state = resume(
             self.checkpoints,
             self.identity,
@@ -237,7 +237,7 @@ class Trainer:
         """Train until something says stop; whatever it is, the last state is saved."""
         if self.world.is_first:
             board = self.directory.path / "tensorboard"
-            self.log = MetricsLog(self.directory.metrics, board, self.step)
+            self.log = MetricsLog(self.directory.metrics, board, self.step, self.progress.note)
         self.stream.seek(self.state.position)
         self.progress.start("training", self.settings.steps)
         self.progress.reach(self.step)

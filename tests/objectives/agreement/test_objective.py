@@ -221,6 +221,16 @@ def test_a_branch_goes_on_where_the_other_run_stands(toy, tmp_path):
     assert state["best_step"] > 9  # the origin's best is not in this run's folder
 
 
+def test_a_damaged_checkpoint_is_nothing_to_branch_from(toy, tmp_path):
+    """An older one in its place would be a branch of fewer updates than its sisters."""
+    basic = tmp_path / "basic"
+    train(experiment(toy, basic, training__steps=9))
+    (checkpoint(basic, 9) / "model.safetensors").write_bytes(b"")
+    with pytest.raises(AccordError, match="damaged checkpoint"):
+        train(experiment(toy, tmp_path / "b", training__steps=14, training__init_from=str(basic)))
+    assert checkpoint(basic, 9).is_dir()
+
+
 def test_other_data_is_nothing_to_branch_from(toy, tmp_path):
     other = prepared(tmp_path, lines=50)
     train(experiment(other, tmp_path / "other", training__steps=2))

@@ -311,6 +311,7 @@ def test_told_to_stop_while_waiting_for_a_round(toy, straight, tmp_path, monkeyp
     assert story(tmp_path) == straight[kind]
 
 
+@pytest.mark.timeout(600)  # a busy machine is no failure
 def test_killed_again_and_again(toy, straight, tmp_path):
     """kill -9 before an update or a step of writing, that of rounds and teachers too."""
     choose, deaths, output = random.Random(5), 0, tmp_path / "output"

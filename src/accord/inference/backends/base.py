@@ -19,6 +19,8 @@ from accord.data.vocabulary import Vocabulary
 from accord.errors import AccordError
 from accord.graph import TranslationGraph
 from accord.inference.results import SearchSettings, Translation
+from accord.machine import MOST_THREADS
+from accord.settings_fields import require
 
 Precision = Literal["auto", "fp32", "bf16"]
 # Texts of the same meaning: [m][i] is the m-th text of line i.
@@ -36,6 +38,10 @@ class LoadSettings:
     device: str | None = None
     threads: int | None = None
     precision: Precision = "auto"
+
+    def __post_init__(self) -> None:
+        good = self.threads is None or 1 <= self.threads <= MOST_THREADS
+        require("threads", good, self.threads, f"give 1 to {MOST_THREADS}")
 
     def check_exported(self, path: Path, devices: Sequence[str | None] = (None, "cpu")) -> None:
         """Refuse what an exported model does not offer: it has one set of weights."""

@@ -30,8 +30,7 @@ def read_vocabulary(directory: Path, manifest: Manifest) -> tuple[Vocabulary, Co
             where=f"{directory / NAME}, key languages",
             fix=AGAIN,
         )
-    with loading(words):
-        return Vocabulary.load(words, manifest.languages), found
+    return Vocabulary.load(words, manifest.languages, fix=AGAIN), found
 
 
 @contextmanager
