@@ -157,6 +157,7 @@ def test_mixed_stands_beside_off_target():
     texts = (*HYPOTHESES[:4], f"{ENGLISH} {GERMAN}")
     found = scored(texts)
     assert (found.mixed, found.mixed_checked) == (1.0, 1)
+    assert scored().mixed is None
 
 
 def made(direction, references=REFERENCES, **rest):

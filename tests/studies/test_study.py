@@ -398,9 +398,10 @@ def test_settings_are_chosen_on_dev_unless_this_is_final(tmp_path, monkeypatch):
     path = tmp_path / "plan.yaml"
     path.write_text(yaml.safe_dump({**PLAN, "evaluate": some}), "utf-8")
     assert evaluations(path) == ["dev-beam4", "test-beam4", "dev-beam1-lines11-20"]
-    assert evaluations(path, final=True) == ["test-beam4", "test-beam4", "test-beam1-lines11-20"]
-    printed = CliRunner().invoke(app, ["study", str(path), "--dry-run"]).stdout
-    assert "--split dev --beam 1 --checkpoint best --lines 11-20" in printed
+    assert evaluations(path, final=True) == ["test-beam4", "test-beam1-lines11-20"]
+    for more, split in (([], "dev"), (["--final"], "test")):
+        printed = CliRunner().invoke(app, ["study", str(path), "--dry-run", *more]).stdout
+        assert f"--split {split} --beam 1 --checkpoint best --lines 11-20" in printed
     Path("toy.yaml").write_text(dump(experiment().model_copy(update={"dev": HeldOut()})), "utf-8")
     with pytest.raises(AccordError, match="is to be evaluated on the dev set") as error:
         plan_study(path)

@@ -33,6 +33,13 @@ def tables(evaluation: Evaluation, comparison: Comparison | None = None) -> "Gro
     if evaluation.by_ensemble:
         parts.append(_ensemble(evaluation))
     parts.append(_averages(evaluation))
+    told = [
+        f"{_NAMES.get(name, name)} {mean.mixed:.1%}"
+        for name, mean in evaluation.averages.items()
+        if mean.mixed is not None
+    ]
+    if told:
+        parts.append(Text(f"Mixed languages (off-target is a lower bound): {', '.join(told)}"))
     if evaluation.consistency is not None:
         bounds = evaluation.consistency.per_token
         parts.append(
@@ -85,7 +92,7 @@ def _cell(row: DirectionScores, pivot: DirectionScores | None) -> str:
 def _averages(evaluation: Evaluation) -> "Table":
     table = _table(
         "Means over directions",
-        "", "BLEU", "chrF", "off-tgt", "mixed", "length", "copied", "loops", "exact", "nats",
+        "", "BLEU", "chrF", "off-tgt", "length", "copied", "loops", "exact", "nats",
     )  # fmt: skip
     for name, average in evaluation.averages.items():
         table.add_row(f"{_NAMES.get(name, name)} ({len(average.directions)})", *_figures(average))
@@ -97,7 +104,6 @@ def _figures(average: Average) -> list[str]:
         f"{average.bleu:.1f} ±{average.bleu_confidence:.1f}",
         f"{average.chrf:.1f}",
         "?" if average.off_target is None else f"{average.off_target:.1%}",
-        "?" if average.mixed is None else f"{average.mixed:.1%}",
         f"{average.length_ratio:.2f}",
         f"{average.copy_rate:.1%}",
         f"{average.repetition_rate:.1%}",

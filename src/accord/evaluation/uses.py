@@ -93,16 +93,16 @@ def note(run: Path, uses: Sequence[Use]) -> None:
     """Append to the run's file; on disk when this returns.
 
     It comes before the figures are written: a crash in between counts once too often, never once
-    too rarely. A line that a crash cut off is closed first, so that it spoils no other.
+    too rarely. A line that a crash cut off is closed first, so that it spoils no other; all is
+    written at once, so that two processes do not mix their lines.
     """
     path = run / FILE
     text = "".join(f"{json.dumps(asdict(use), ensure_ascii=False)}\n" for use in uses)
-    with writing_errors(path), path.open("ab+") as file:
+    with writing_errors(path), path.open("ab+", buffering=0) as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
             text = text if file.read(1) == b"\n" else f"\n{text}"
         file.write(text.encode())
-        file.flush()
         os.fsync(file.fileno())
     sync_directory(run)
 

@@ -180,8 +180,8 @@ def plan_study(
             fix="leave --seeds out, and set training.seed in the variants",
         )
     if final:
-        on_test = {"split": "test"}
-        given["evaluate"] = tuple(item.model_copy(update=on_test) for item in plan.evaluate)
+        on_test = (item.model_copy(update={"split": "test"}) for item in plan.evaluate)
+        given["evaluate"] = tuple(dict.fromkeys(on_test))
     plan = plan.model_copy(update=given)
     _check(plan, only, where)
     place = out or Path("studies") / file.stem
