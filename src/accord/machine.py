@@ -25,6 +25,11 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def some_cores() -> int:
+    """Threads for one model among others: half of the cores, at most 8."""
+    return max(1, min(8, cores() // 2))
+
+
 def commit() -> str | None:
     """The commit of a checkout; an installed package has none."""
     try:

@@ -11,9 +11,12 @@ from typer.testing import CliRunner
 
 from accord import AccordError, SearchSettings, Translator
 from accord.cli import app
+from accord.evaluation.matrix import evaluate
+from accord.evaluation.records import Origin
 from accord.export.export_run import export_run
 from accord.inference.backends.manifest import Manifest
 from accord.inference.backends.torch_backend import TorchBackend
+from accord.run_directory import RunDirectory
 from exportable import made_run
 
 pytest.importorskip("ctranslate2")
@@ -139,6 +142,25 @@ def test_what_an_export_cannot_do_is_said(exported):
             Translator(exported.directory, **choice)
     with pytest.raises(AccordError, match="ensemble"):
         Translator(exported.directory).translate_together([["a"], ["b"]], "de")
+
+
+def test_an_evaluation_runs_with_it(run, exported):
+    held_out = RunDirectory(run).held_out
+    origin = Origin(run.name, "best", 7, "0123456789abcdef", "cpu", "fp32")
+    found = [
+        evaluate(
+            Translator(path, device="cpu", threads=1),
+            held_out,
+            origin,
+            limit=4,
+            settings=SearchSettings(beam=1),
+        ).evaluation.directions
+        for path in (exported.directory, run)
+    ]
+    for mine, theirs in zip(*found, strict=True):
+        assert (mine.target, mine.via, mine.chrf) == (theirs.target, theirs.via, theirs.chrf)
+        if mine.is_direct:
+            assert mine.cross_entropy == pytest.approx(theirs.cross_entropy, rel=1e-4)
 
 
 def test_the_commands_and_no_torch(run, exported, tmp_path):

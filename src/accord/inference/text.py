@@ -64,9 +64,11 @@ def batches(lengths: Sequence[int], fitting: Callable[[int], int]) -> Iterator[l
         start += rows
 
 
-def fitting_on_cpu(longest: int, batch_tokens: int, beam: int) -> int:
+def fitting_on_cpu(
+    longest: int, batch_tokens: int, beam: int, hypotheses: int = _HYPOTHESES_ON_CPU
+) -> int:
     """How many rows of at most this length a CPU should search at once."""
-    return max(1, min(batch_tokens // longest, _HYPOTHESES_ON_CPU // beam))
+    return max(1, min(batch_tokens // longest, hypotheses // beam))
 
 
 def windows(ids: Sequence[int], pieces: Sequence[str], longest: int) -> list[tuple[int, int]]:

@@ -128,6 +128,10 @@ def test_cross_entropies_are_those_of_the_run(backend, trained):
     ):
         assert (pytest.approx(nats, rel=1e-5), tokens) == expected
 
+    assert backend.cross_entropy([], [], "de") == []
+    with pytest.raises(AccordError, match="2,048 positions, too few"):
+        backend.cross_entropy(["the cat"], ["Haus " * 1500], "de")
+
 
 def test_a_window_without_positions_is_refused(run, backend):
     long = ["house cat " * 1500]

@@ -18,7 +18,7 @@ from accord.export.onnx.search_graph import give_tokens, padding, sentence_input
 from accord.models.transformer import DecoderLayer, EncoderLayer, Stack, Transformer
 from accord.models.transformer_decoding import aligning_layer
 
-# What a sub-layer makes of its input, its norm, and whether it is added to what came before.
+# What a sub-layer makes of its input, its name, its norm, and whether it adds to what came before.
 _Sublayer = tuple[Callable[[str], str], str, nn.LayerNorm, bool]
 
 

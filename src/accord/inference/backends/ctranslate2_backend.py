@@ -19,8 +19,15 @@ from accord.inference.backends.exported_files import loading, read_vocabulary
 from accord.inference.backends.manifest import Manifest
 from accord.inference.backtrace import Found
 from accord.inference.results import SearchSettings, Translation, length_penalty
-from accord.inference.text import Decoder, Search, mended, most_tokens, source_rows
-from accord.machine import cores
+from accord.inference.text import (
+    Decoder,
+    Search,
+    fitting_on_cpu,
+    mended,
+    most_tokens,
+    source_rows,
+)
+from accord.machine import some_cores
 
 POSITIONS = 2048
 """As many have encodings in an exported model; the default window needs a quarter of them."""
@@ -45,7 +52,7 @@ class CTranslate2Engine:
         self._pieces = pieces
         self._ids = {piece: i for i, piece in enumerate(pieces)}
         self._translator = runtime().Translator(
-            str(directory), device="cpu", intra_threads=threads or max(1, min(8, cores() // 2))
+            str(directory), device="cpu", intra_threads=threads or some_cores()
         )
 
     def search(self, settings: SearchSettings, forbidden: Sequence[int]) -> Search:
@@ -54,8 +61,7 @@ class CTranslate2Engine:
 
     def fitting(self, longest: int, settings: SearchSettings) -> int:
         """How many rows to search at once."""
-        rows = settings.batch_tokens // longest
-        return max(1, min(rows, _HYPOTHESES // settings.beam))
+        return fitting_on_cpu(longest, settings.batch_tokens, settings.beam, _HYPOTHESES)
 
     def translate(self, rows: Sequence[Row], **options: Any) -> list[Any]:
         """CTranslate2's own answers, ends of sentences included where there are some."""
@@ -72,6 +78,13 @@ class CTranslate2Engine:
 
     def log_probabilities(self, rows: Sequence[Row], targets: Sequence[Row]) -> list[float]:
         """log P of each target with its end, which is not among its ids, in nats."""
+        longest = max((len(row) + 1 for row in (*rows, *targets)), default=0)
+        if longest > POSITIONS:
+            raise AccordError(
+                f"a model exported to ctranslate2 has {POSITIONS:,} positions, too few for a text "
+                f"of {longest:,} subwords",
+                fix="use the run that it was exported from",
+            )
         found = self._translator.score_batch(
             self._named(rows),
             self._named(targets),

@@ -9,7 +9,7 @@ from accord.inference.backends.manifest import Manifest
 from accord.inference.backends.onnx_beam_search import BeamSearch
 from accord.inference.backends.onnx_sessions import Sessions
 from accord.inference.results import SearchSettings, Translation
-from accord.inference.text import Decoder, Search
+from accord.inference.text import Decoder, Search, fitting_on_cpu
 
 # --- ONNX Runtime as the engine of a search: rows of ids in, hypotheses out.
 
@@ -30,8 +30,7 @@ class OnnxEngine:
 
     def fitting(self, longest: int, settings: SearchSettings) -> int:
         """How many rows to search at once."""
-        rows = settings.batch_tokens // longest
-        return max(1, min(rows, _HYPOTHESES // settings.beam))
+        return fitting_on_cpu(longest, settings.batch_tokens, settings.beam, _HYPOTHESES)
 
 
 class OnnxBackend(Backend):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accord.errors import AccordError
-from accord.machine import cores
+from accord.machine import some_cores
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -39,7 +39,7 @@ class Sessions:
         self, encoder: Path | bytes, decoder: Path | bytes, *, threads: int | None = None
     ) -> None:
         self._onnx = runtime()
-        self.threads = threads or max(1, min(8, cores() // 2))
+        self.threads = threads or some_cores()
         self._encoder, self._decoder = self._session(encoder), self._session(decoder)
         self._given = [output.name for output in self._encoder.get_outputs()]
         self._left = [output.name for output in self._decoder.get_outputs()]
