@@ -10,6 +10,9 @@ import pytest
 from fault_cases import STEPS, Place, Restored, Table, attempted, damage, leftovers, limits
 from toy_training import prepared
 
+# They end by themselves, and a busy machine is no failure.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
@@ -61,8 +64,6 @@ def part_of(place, part):
     }[part]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(0)
 def test_no_damage_goes_unnoticed(place, tmp_path):
     restore = Restored([place.root, place.toy.parent], tmp_path / "kept")
     choose, table, going = random.Random(18), Table(), limits("ACCORD_FAULTS", 45)

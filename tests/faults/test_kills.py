@@ -12,6 +12,9 @@ import pytest
 from fault_cases import Place, Restored, Table, attempted, leftovers, limits
 from toy_training import Fault, prepared, run_fork
 
+# They end by themselves, and a busy machine is no failure.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
@@ -38,8 +41,6 @@ def exporting(place):
     return ["export", str(place.run), "--output", str(out), "--no-check", "-q"]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(0)
 def test_killed_at_any_step_of_writing(place, tmp_path):
     restore = Restored([place.root, place.toy.parent], tmp_path / "kept")
     choose, table, going = random.Random(9), Table(), limits("ACCORD_KILLS", 45)

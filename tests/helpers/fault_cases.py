@@ -119,7 +119,7 @@ class Place:
     def out(self, name: str) -> Path:
         path = self.root / "out" / name
         shutil.rmtree(path, ignore_errors=True)
-        path.unlink(missing_ok=True) if path.is_file() else None
+        path.unlink(missing_ok=True)
         path.parent.mkdir(exist_ok=True)
         return path
 
