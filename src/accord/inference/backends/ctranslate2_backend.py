@@ -32,7 +32,7 @@ from accord.machine import some_cores
 POSITIONS = 2048
 """As many have encodings in an exported model; the default window needs a quarter of them."""
 
-# At once; more are no faster and take memory.
+# At once, as with ONNX: so much memory, and no more.
 _HYPOTHESES = 128
 # In one piece when translations are scored: log-probabilities of a whole vocabulary for each.
 _SCORED_TOKENS = 1024
