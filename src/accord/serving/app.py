@@ -114,6 +114,7 @@ def create_app(
     meter = meter or Meter()
     gate = gate or Gate(meter)
     service = Service(opened.translator, settings, meter)
+    gate.queue_full = lambda: service.batcher.full
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

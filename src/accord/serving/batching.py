@@ -170,9 +170,14 @@ class Batcher:
         """Whether jobs are being worked on."""
         return self._thread.is_alive() and not self._closing
 
+    @property
+    def full(self) -> bool:
+        """Whether not even one more sentence may wait."""
+        return not self._waiting.has_room(1)
+
     def check_room(self) -> None:
         """Refuse early where not even one more sentence may wait."""
-        if not self._waiting.has_room(1):
+        if self.full:
             raise self._full()
 
     def submit(self, jobs: Sequence[Job]) -> None:

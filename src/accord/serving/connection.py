@@ -1,4 +1,4 @@
-"""One connection, with limits where uvicorn has none: for clients that are slow, or too many."""
+"""One connection, with limits where uvicorn has none: for clients that are slow."""
 
 import asyncio
 import json
@@ -22,12 +22,12 @@ def most_connections() -> int:
     return wanted - min(OTHER_FILES, wanted // 2)
 
 
-def connection_class(seconds: float, most: int) -> type[H11Protocol]:
+def connection_class(seconds: float) -> type[H11Protocol]:
     """Connections on which a request must have arrived so many seconds after it began to.
 
     The application answers a slow body with 408. Here, connections are cut off that send no whole
     header, go on sending after they were answered, or do not fetch their answer in as much time
-    again. One more than `most` is sent away.
+    again.
     """
 
     class Connection(H11Protocol):
@@ -35,12 +35,7 @@ def connection_class(seconds: float, most: int) -> type[H11Protocol]:
             super().connection_made(transport)
             self.arriving = _Deadline(transport, seconds + ANSWER_FIRST)
             self.leaving = _Deadline(transport, seconds)
-            if len(self.connections) > most:
-                transport.write(_TOO_MANY)
-                transport.close()
-                self._watch_leaving()
-            else:
-                self._watch_arriving()
+            self._watch_arriving()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -70,14 +65,16 @@ def connection_class(seconds: float, most: int) -> type[H11Protocol]:
             self._watch_leaving()
 
         def send_400_response(self, msg: str) -> None:
+            method = ""
             if self.cycle is not None and not self.cycle.response_complete:
                 # Whoever works at the request need not answer it any more.
                 self.cycle.disconnected = True
                 self.cycle.message_event.set()
+                method = self.cycle.scope["method"]
             if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                super().send_400_response(msg)
-            else:  # it has its answer, and sends nonsense after that
-                self.transport.close()
+                self.transport.write(_NO_HTTP_HEAD if method == "HEAD" else _NO_HTTP)
+            # Else it has its answer, and sends nonsense after that.
+            self.transport.close()
 
         def _watch_arriving(self) -> None:
             if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
@@ -113,14 +110,21 @@ class _Deadline:
             self._timer = None
 
 
-def _refusal(message: str) -> bytes:
-    """An answer to a request that is not even read."""
+def _refusal(status: str, message: str, *headers: str) -> tuple[bytes, bytes]:
+    """An answer to a request that is not even read: without its body, and whole."""
     body = json.dumps({"error": message}).encode()
-    head = (
-        "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\n"
-        f"Retry-After: {RETRY_BUSY}\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+    lines = [
+        f"HTTP/1.1 {status}",
+        "Content-Type: application/json",
+        *headers,
+        "Connection: close",
+        f"Content-Length: {len(body)}",
+    ]
+    head = "".join(f"{line}\r\n" for line in lines).encode() + b"\r\n"
+    return head, head + body
 
 
-_TOO_MANY = _refusal("too many connections: try again later")
+_, TOO_MANY = _refusal(
+    "429 Too Many Requests", "too many connections: try again later", f"Retry-After: {RETRY_BUSY}"
+)
+_NO_HTTP_HEAD, _NO_HTTP = _refusal("400 Bad Request", "this is not a valid HTTP request")
