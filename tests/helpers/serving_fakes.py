@@ -240,7 +240,7 @@ def main():
     settings = ServeSettings(**json.loads(sys.argv[2]))
     with listening_socket(settings) as sock:
         ready = partial(print, address(sock), flush=True)
-        open_model = partial(_importable().open_slowly, float(sys.argv[1]))
+        open_model = partial(_importable().open_apart, float(sys.argv[1]))
         if settings.workers > 1:
             Supervisor(settings, open_model, sock).run(ready)
         else:
@@ -257,6 +257,17 @@ def cannot_open():
     from accord.errors import AccordError
 
     raise AccordError("there is no model")
+
+
+def never_open():
+    time.sleep(60)
+
+
+def open_apart(delay):
+    """A model in a process of its own, as `accord serve` has it."""
+    from accord.serving.model_process import open_in_process
+
+    return open_in_process(partial(_importable().open_slowly, delay))
 
 
 if __name__ == "__main__":

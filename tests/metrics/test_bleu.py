@@ -113,7 +113,9 @@ def test_confidence_is_the_one_of_sacrebleu(count, noise):
         assert half == pytest.approx(theirs._ci, abs=2e-5)
 
 
-@pytest.mark.parametrize("hypothesis", ["", "alpha", "x", "alpha beta", "alpha x beta gamma y"])
+@pytest.mark.parametrize(
+    "hypothesis", ["", "alpha", "x", "alpha beta", "alpha x beta gamma y", "v w x y z"]
+)
 def test_degenerate_hypotheses_score_as_in_sacrebleu(hypothesis):
     reference = "alpha beta gamma delta epsilon"
     for metric, score_of in ((bleu_metric("de"), bleu_of), (chrf_metric(), chrf_of)):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import gc
 import json
 import socket
@@ -10,7 +11,7 @@ import time
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
-from accord.serving import server
+from accord.serving import accepting, admission, server
 from serving_fakes import FakeTranslator, Running, ask, exchange, request_bytes, response, until
 
 ASKED = {"q": "Ein Haus.", "source": "de", "target": "fr"}
@@ -238,6 +239,115 @@ def test_more_connections_than_may_be_are_sent_away(monkeypatch):
         inside[0].close()
         until(lambda: len(running.server.server_state.connections) == 2)
         assert ask(running.port, request_bytes(ASKED))[0] == 200
+
+
+class Crowded:
+    """A server that takes two requests at a time, which are there, as a module's limits say."""
+
+    def __init__(self, monkeypatch):
+        for module in (accepting, admission):
+            monkeypatch.setattr(module, "MAX_OPEN", 2)
+
+    async def fill(self, running):
+        running.translator.go.clear()
+        inside = [
+            asyncio.ensure_future(exchange(running.port, request_bytes({**ASKED, "beam": beam})))
+            for beam in (1, 2)
+        ]
+        await asyncio.to_thread(until, lambda: running.figure("accord_open_requests") == 2)
+        return inside
+
+
+def test_in_a_crowd_requests_are_refused_before_anything_is_made_of_them(monkeypatch):
+    crowded = Crowded(monkeypatch)
+    with Running() as running:
+
+        async def refused():
+            inside = await crowded.fill(running)
+            _, silent = await asyncio.open_connection("127.0.0.1", running.port)
+            answers = [await exchange(running.port, request_bytes(ASKED)) for _ in range(3)]
+            health = await exchange(running.port, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            made = running.server.server_state.total_requests
+            running.translator.go.set()
+            silent.close()
+            return answers, health[0], made, [(await one)[0] for one in inside]
+
+        answers, health, made, inside = asyncio.run(asyncio.wait_for(refused(), 60))
+        for status, headers, body in answers:
+            assert status == 429
+            assert headers["retry-after"] == "1"
+            assert "too many connections" in error(body)
+        assert (health, inside) == (200, [200, 200])
+        assert made <= 1  # of the three none, and perhaps the question after its health
+        assert running.figure("accord_refused_connections_total") == 3
+
+
+def test_whoever_was_silent_in_a_crowd_is_answered_when_it_is_over(monkeypatch):
+    crowded = Crowded(monkeypatch)
+    with Running() as running:
+
+        async def late():
+            inside = await crowded.fill(running)
+            reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+            running.translator.go.set()
+            for one in inside:
+                await one
+            writer.write(request_bytes(ASKED))
+            answer = await response(reader)
+            writer.close()
+            return answer[0]
+
+        assert asyncio.run(asyncio.wait_for(late(), 60)) == 200
+
+
+def test_silence_in_a_crowd_is_cut_off(monkeypatch):
+    crowded = Crowded(monkeypatch)
+    with Running(read_timeout=0.3) as running:
+
+        async def silent():
+            inside = await crowded.fill(running)
+            reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+            end = await reader.read()
+            writer.close()
+            running.translator.go.set()
+            return end, [(await one)[0] for one in inside]
+
+        assert asyncio.run(asyncio.wait_for(silent(), 60)) == (b"", [200, 200])
+
+
+def test_a_crowd_before_a_full_queue_is_refused_as_well(monkeypatch):
+    monkeypatch.setattr(accepting, "MAX_OPEN", 2)
+    with Running(queue=1, max_sentences=1, batch_size=1) as running:
+
+        async def full():
+            running.translator.go.clear()
+            inside = [asyncio.ensure_future(exchange(running.port, request_bytes(ASKED)))]
+            await asyncio.to_thread(until, lambda: running.translator.threads)
+            inside.append(asyncio.ensure_future(exchange(running.port, request_bytes(ASKED))))
+            await asyncio.to_thread(until, lambda: running.figure("accord_waiting_sentences") == 1)
+            refused = await exchange(running.port, request_bytes(ASKED))
+            running.translator.go.set()
+            return error(refused[2]), [(await one)[0] for one in inside]
+
+        words, inside = asyncio.run(asyncio.wait_for(full(), 60))
+        assert "too many connections" in words
+        assert inside == [200, 200]
+
+
+def test_without_files_connections_wait_until_there_are_some(monkeypatch):
+    monkeypatch.setattr(accepting, "ACCEPT_AGAIN", 0.05)
+    with Running() as running:
+        accept = socket.socket.accept
+        failures = iter([OSError(errno.EMFILE, "Too many open files")] * 2)
+
+        def fails(sock):
+            if (failure := next(failures, None)) is not None:
+                raise failure
+            return accept(sock)
+
+        monkeypatch.setattr(socket.socket, "accept", fails)
+        assert ask(running.port, request_bytes(ASKED))[0] == 200
+        assert next(failures, None) is None
 
 
 def test_what_is_no_http_is_refused(running):

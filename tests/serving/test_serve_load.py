@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from serving_fakes import (
     ask,
     cannot_open,
     exchange,
+    never_open,
     request_bytes,
     until,
 )
@@ -186,6 +188,35 @@ def test_workers_are_replaced_also_when_nobody_reads_the_log():
         assert process.wait() == 0
 
 
+def test_a_server_whose_model_is_killed_says_so_and_ends():
+    with Process() as process:
+        until(lambda: process.events("serving"))
+        [model] = _children(process.popen.pid)
+        os.kill(model, signal.SIGKILL)
+        assert process.wait() == 1
+    [draining] = process.events("draining")
+    assert draining["reason"] == "the model is gone"
+
+
+def test_a_killed_server_does_not_leave_its_model_behind():
+    with Process(delay=60) as process:
+        until(lambda: process.events("serving"))
+        [model] = _children(process.popen.pid)
+        sent = threading.Thread(target=lambda: asyncio.run(client(process.port, 1)))
+        sent.start()
+        until(lambda: b"accord_open_requests 2" in ask(process.port, _METRICS)[2])
+        process.popen.kill()
+        until(lambda: not _alive(model))
+        sent.join(30)
+
+
+def _children(pid):
+    """Processes that hold models: all children but the one that keeps track of resources."""
+    pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    commands = {number: Path(f"/proc/{number}/cmdline").read_text() for number in pids}
+    return [int(number) for number, line in commands.items() if "resource_tracker" not in line]
+
+
 def test_workers_end_when_their_supervisor_is_killed():
     with Process(workers=2) as process:
         until(lambda: len(process.events("serving")) == 2)
@@ -232,12 +263,8 @@ def test_a_stop_while_workers_start_is_no_failure():
             os.kill(worker.process.pid, signal.SIGTERM)
 
     with listening_socket(settings) as sock:
-        starting = Supervisor(settings, _never, sock)
+        starting = Supervisor(settings, never_open, sock)
         thread = threading.Thread(target=stop)
         thread.start()
         starting.run()
         thread.join()
-
-
-def _never():
-    time.sleep(60)

@@ -27,6 +27,23 @@ def test_a_batch_is_due_when_it_is_full_or_its_first_sentence_has_waited_long_en
     assert waiting.take(9.0) == []
 
 
+def test_as_many_as_the_last_time_wait_for_nobody():
+    waiting = Waiting(10, batch_size=4, delay=1.0)
+    waiting.add(Job(["a"], FR), now=0.0)
+    assert waiting.due_in(0.0) == 1.0  # nobody knows as yet
+    waiting.take(1.0)
+    waiting.add(Job(["b"], FR), now=2.0)
+    assert waiting.due_in(2.0) == 0.0  # it was alone, and is
+    waiting.add(Job(["c", "d"], FR), now=2.0)
+    assert texts(waiting.take(2.0)) == ["b", "c", "d"]
+    waiting.add(Job(["e", "f"], FR), now=3.0)
+    assert waiting.due_in(3.0) == 1.0  # there were three
+    waiting.add(Job(["g"], ES), now=3.5)
+    assert waiting.due_in(3.5) == 0.5  # of other routes nothing follows
+    waiting.add(Job(["h"], FR), now=3.75)
+    assert waiting.due_in(3.75) == 0.0
+
+
 def test_only_what_shares_target_pivots_and_beam_goes_together():
     waiting = Waiting(10, batch_size=9, delay=0.0)
     routes = [FR, ES, Route("fr", ("en",), 4), Route("fr", (), 1)]

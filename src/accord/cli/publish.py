@@ -111,7 +111,7 @@ def serve(
     from accord.inference.backends.base import LoadSettings
     from accord.machine import cores
     from accord.serving.admission import read_keys
-    from accord.serving.opened_model import open_translator
+    from accord.serving.opened_model import modules_to_open, open_translator
 
     settings = replace(
         settings,
@@ -120,8 +120,8 @@ def serve(
     )
     if settings.workers > 1 and model.threads is None:
         model = replace(model, threads=max(1, cores() // settings.workers))
-    open_model = partial(open_translator, run, LoadSettings(**vars(model)))
     try:
+        from accord.serving.model_process import open_in_process
         from accord.serving.server import address, listening_socket
         from accord.serving.server import serve as serve_here
         from accord.serving.supervisor import Supervisor
@@ -129,10 +129,12 @@ def serve(
         raise AccordError(
             f"serving needs the package {error.name}", fix="pip install 'accord[serve]'"
         ) from None
+    here = partial(open_translator, run, LoadSettings(**vars(model)))
+    open_model = partial(open_in_process, here)
     with listening_socket(settings) as sock:
         # Flushed at once: whoever started the server may wait for this line.
         ready = partial(print, f"listening on {address(sock)}", flush=True)
         if settings.workers > 1:
-            Supervisor(settings, open_model, sock).run(ready)
+            Supervisor(settings, open_model, sock, modules_to_open(run)).run(ready)
         else:
             serve_here(settings, open_model, sock, ready=ready)

@@ -7,13 +7,15 @@ import datetime
 import json
 import logging
 import queue
+import select
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any, TextIO
 
 from accord.serving.metrics_text import Meter
-from accord.serving.settings import MAX_LOG_LINES
+from accord.serving.settings import LOG_EVERY, MAX_LOG_LINES
 
 
 class Log:
@@ -40,12 +42,28 @@ class Log:
         self._thread.join(seconds)
 
     def _write(self) -> None:
-        while (text := self._lines.get()) is not None:
+        following: str | None = ""
+        while following is not None and (first := following or self._lines.get()) is not None:
+            if self._lines.empty():  # some more may gather: waking this thread halts the event loop
+                time.sleep(LOG_EVERY)
+            text, following = self._gather(first)
             try:
                 self._out.write(text)
                 self._out.flush()
             except (OSError, ValueError):  # nobody reads any more; serving is what counts
-                self._meter.add("lost_log_lines_total")
+                self._meter.add("lost_log_lines_total", text.count("\n"))
+
+    def _gather(self, text: str) -> tuple[str, str | None]:
+        """As many lines as are surely written in one piece, for workers share stderr.
+
+        With them comes the next one where it was taken already, or None at the end of all.
+        """
+        while not self._lines.empty():
+            following = self._lines.get()
+            if following is None or len(text) + len(following) > select.PIPE_BUF:
+                return text, following
+            text += following
+        return text, ""
 
 
 def line(facts: Mapping[str, Any]) -> str:

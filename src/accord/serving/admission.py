@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import hmac
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from starlette.requests import Request
@@ -12,10 +12,23 @@ from starlette.requests import Request
 from accord.errors import AccordError
 from accord.serving.messages import SHUTTING_DOWN, Refusal
 from accord.serving.metrics_text import Meter
-from accord.serving.settings import LINGER, MAX_OPEN, RETRY_BUSY, RETRY_SOON, ServeSettings
+from accord.serving.settings import (
+    LINGER,
+    MAX_OPEN,
+    PEEKED,
+    RETRY_BUSY,
+    RETRY_SOON,
+    ServeSettings,
+)
 
 ALWAYS = frozenset(("/health", "/health/ready", "/metrics"))
 """What is answered even when nothing else is."""
+
+
+def is_always(sent: bytes) -> bool:
+    """Whether a request that begins with these bytes is for one of them."""
+    words = sent[:PEEKED].split(b" ", 2)
+    return len(words) > 1 and words[1].partition(b"?")[0].decode("latin-1") in ALWAYS
 
 
 class Gate:
@@ -25,6 +38,16 @@ class Gate:
         self._meter = meter
         self.open = 0
         self.draining = False
+        self.queue_full: Callable[[], bool] = lambda: False
+        """Whether not one sentence more may wait."""
+
+    def has_room(self, requests: int) -> bool:
+        """Whether one more beside so many would not only be read to be refused."""
+        return requests < MAX_OPEN and not self.queue_full()
+
+    def count_refused_connection(self) -> None:
+        """A connection was refused before its request was read."""
+        self._meter.add("refused_connections_total")
 
     def enter(self, path: str) -> None:
         """Let a request in or refuse it; whoever is let in must `leave`."""

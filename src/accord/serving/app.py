@@ -114,6 +114,7 @@ def create_app(
     meter = meter or Meter()
     gate = gate or Gate(meter)
     service = Service(opened.translator, settings, meter)
+    gate.queue_full = lambda: service.batcher.full
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -163,11 +164,11 @@ def _add_translation(app: FastAPI, service: Service, settings: ServeSettings) ->
     @app.post(
         "/translate",
         responses=_PROBLEMS,
-        response_model_exclude_unset=True,
+        response_model=TranslateAnswer,
         openapi_extra=body_schema(TranslateRequest, languages),
         summary="Translate texts",
     )
-    async def translate(request: Request) -> TranslateAnswer:
+    async def translate(request: Request) -> Response:
         asked = await read(request, TranslateRequest)
         note(request, source=asked.source, target=asked.target, via=asked.via)
         plan = service.planner.plan(asked)
@@ -177,7 +178,9 @@ def _add_translation(app: FastAPI, service: Service, settings: ServeSettings) ->
         answer = await service.translate(asked, plan, partial(client_gone, request))
         if settings.log_texts:
             note(request, q=asked.q, translated=answer.translatedText)
-        return answer
+        # As it is: FastAPI would check all of it once more.
+        found = answer.model_dump_json(exclude_unset=True)
+        return Response(found, media_type="application/json")
 
     @app.post(
         "/detect",

@@ -62,7 +62,8 @@ class Part:
 class Waiting:
     """At most `limit` sentences, in the order of their arrival on each route.
 
-    A route is due when a whole batch of it waits, or when its first sentence has waited for
+    A route is due when a whole batch of it waits, or as many sentences as went together the last
+    time (whoever is alone need not wait for company), or when its first sentence has waited for
     `delay` seconds. Of the routes that are due, the one that has waited longest goes first.
     """
 
@@ -71,6 +72,7 @@ class Waiting:
         self._batch_size = batch_size
         self._delay = delay
         self._routes: dict[Route, deque[Part]] = {}
+        self._expected: dict[Route, int] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -98,22 +100,23 @@ class Waiting:
     def due_in(self, now: float) -> float | None:
         """Seconds until a batch is due, 0 where one is, None where nothing waits."""
         return min(
-            (max(0.0, self._due(queue) - now) for queue in self._routes.values()), default=None
+            (max(0.0, self._due(*item) - now) for item in self._routes.items()), default=None
         )
 
     def take(self, now: float) -> list[Part]:
         """The next batch; if none is due yet, the one that will be next."""
         if not self._routes:
             return []
-        due = [item for item in self._routes.items() if self._due(item[1]) <= now]
+        due = [item for item in self._routes.items() if self._due(*item) <= now]
         route, queue = min(due or self._routes.items(), key=lambda item: item[1][0].arrived)
         batch = [queue.popleft() for _ in range(min(self._batch_size, len(queue)))]
         self._put(route, queue)
+        self._expected[route] = len(batch)
         self._count -= len(batch)
         return batch
 
-    def _due(self, queue: deque[Part]) -> float:
-        full = len(queue) >= self._batch_size
+    def _due(self, route: Route, queue: deque[Part]) -> float:
+        full = len(queue) >= self._expected.get(route, self._batch_size)
         return queue[0].arrived + (0.0 if full else self._delay)
 
     def _put(self, route: Route, queue: deque[Part]) -> None:
@@ -170,9 +173,14 @@ class Batcher:
         """Whether jobs are being worked on."""
         return self._thread.is_alive() and not self._closing
 
+    @property
+    def full(self) -> bool:
+        """Whether not even one more sentence may wait."""
+        return not self._waiting.has_room(1)
+
     def check_room(self) -> None:
         """Refuse early where not even one more sentence may wait."""
-        if not self._waiting.has_room(1):
+        if self.full:
             raise self._full()
 
     def submit(self, jobs: Sequence[Job]) -> None:

@@ -1,4 +1,4 @@
-"""One connection, with limits where uvicorn has none: for clients that are slow, or too many."""
+"""One connection, with limits where uvicorn has none: for clients that are slow."""
 
 import asyncio
 import json
@@ -22,12 +22,12 @@ def most_connections() -> int:
     return wanted - min(OTHER_FILES, wanted // 2)
 
 
-def connection_class(seconds: float, most: int) -> type[H11Protocol]:
+def connection_class(seconds: float) -> type[H11Protocol]:
     """Connections on which a request must have arrived so many seconds after it began to.
 
     The application answers a slow body with 408. Here, connections are cut off that send no whole
     header, go on sending after they were answered, or do not fetch their answer in as much time
-    again. One more than `most` is sent away.
+    again.
     """
 
     class Connection(H11Protocol):
@@ -35,12 +35,7 @@ def connection_class(seconds: float, most: int) -> type[H11Protocol]:
             super().connection_made(transport)
             self.arriving = _Deadline(transport, seconds + ANSWER_FIRST)
             self.leaving = _Deadline(transport, seconds)
-            if len(self.connections) > most:
-                transport.write(_TOO_MANY)
-                transport.close()
-                self._watch_leaving()
-            else:
-                self._watch_arriving()
+            self._watch_arriving()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -129,7 +124,7 @@ def _refusal(status: str, message: str, *headers: str) -> tuple[bytes, bytes]:
     return head, head + body
 
 
-_, _TOO_MANY = _refusal(
+_, TOO_MANY = _refusal(
     "429 Too Many Requests", "too many connections: try again later", f"Retry-After: {RETRY_BUSY}"
 )
 _NO_HTTP_HEAD, _NO_HTTP = _refusal("400 Bad Request", "this is not a valid HTTP request")

@@ -46,6 +46,11 @@ FIGURES = (
             for status in (*STATUSES, OTHER)
         ),
     ),
+    Figure(
+        "refused_connections_total",
+        "counter",
+        "Connections sent away in a crowd, before their request was read.",
+    ),
     Figure("open_requests", "gauge", "Requests being read, waiting or computed."),
     Figure(
         "translate_seconds", "histogram", "Time to answer /translate with 200.", bounds=_SECONDS

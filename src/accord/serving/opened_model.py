@@ -47,12 +47,31 @@ class AnyTranslator(Protocol):
         """Translations in the order of the texts."""
 
 
+class Held(Protocol):
+    """What a model runs in, if not in this process."""
+
+    def wait(self) -> None:
+        """Return when it has ended."""
+
+    def close(self) -> int | None:
+        """End it; returns its exit code if it had ended before."""
+
+
 @dataclass(frozen=True)
 class Opened:
-    """A translator, and what is to be told about it."""
+    """A translator, what is to be told about it, and what holds it."""
 
     translator: AnyTranslator
     about: Mapping[str, str | int | None]
+    held: Held | None = None
+
+
+def modules_to_open(path: Path) -> list[str]:
+    """Modules that take long to import and are needed to open a model."""
+    from accord.inference.backends.manifest import is_exported
+
+    name = "loading" if is_exported(path) else "torch_backend"
+    return [f"accord.inference.backends.{name}"]
 
 
 def open_translator(

@@ -8,18 +8,20 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 
 import uvicorn
 
 from accord.errors import AccordError
+from accord.serving.accepting import Acceptor
 from accord.serving.access_log import Log, LogHandler
 from accord.serving.admission import Gate
 from accord.serving.app import create_app
 from accord.serving.connection import connection_class, most_connections
 from accord.serving.metrics_text import Meter
 from accord.serving.opened_model import Opened
-from accord.serving.settings import ACCEPTED_AT_ONCE, BACKLOG, KEEP_ALIVE, ServeSettings
+from accord.serving.settings import BACKLOG, KEEP_ALIVE, ServeSettings
 
 Open = Callable[[], Opened]
 _LOGGERS = ("uvicorn.error", "accord.serving", "asyncio")
@@ -56,10 +58,16 @@ class Server(uvicorn.Server):
     (from the terminal or the service manager, and from its supervisor): there, none ends at once.
     """
 
-    def __init__(self, config: uvicorn.Config, gate: Gate, log: Log) -> None:
+    def __init__(
+        self, config: uvicorn.Config, gate: Gate, log: Log, settings: ServeSettings
+    ) -> None:
         super().__init__(config)
         self._gate = gate
         self._log = log
+        self._seconds = settings.read_timeout
+        self._connection = connection_class(self._seconds)
+        self._most = most_connections()
+        self._acceptors: list[Acceptor] = []
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain at the first signal, end at the second."""
@@ -74,10 +82,21 @@ class Server(uvicorn.Server):
         self._log.write({"event": "draining", "reason": reason, "open": self._gate.open})
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to take connections; many may wait, although few are taken at once."""
-        await super().startup(sockets)
+        """Begin to take connections, as uvicorn would not (see `Acceptor`)."""
+        await super().startup([])
+        state = self.server_state
+        connection = partial(self._connection, self.config, state, self.lifespan.state)
         for sock in sockets or []:
             sock.listen(BACKLOG)
+            acceptor = Acceptor(sock, connection, state, self._gate, self._most, self._seconds)
+            acceptor.start()
+            self._acceptors.append(acceptor)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no connections any more, and end those that there are."""
+        for acceptor in self._acceptors:
+            acceptor.stop()
+        await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         """Whether to end now; asked ten times a second."""
@@ -110,8 +129,6 @@ def make_server(opened: Opened, settings: ServeSettings, meter: Meter, log: Log)
     gate = Gate(meter)
     config = uvicorn.Config(
         create_app(opened, settings, meter=meter, log=log, gate=gate),
-        http=connection_class(settings.read_timeout, most_connections()),
-        backlog=ACCEPTED_AT_ONCE,
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -122,7 +139,7 @@ def make_server(opened: Opened, settings: ServeSettings, meter: Meter, log: Log)
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=KEEP_ALIVE,
     )
-    return Server(config, gate, log)
+    return Server(config, gate, log, settings)
 
 
 def serve(
@@ -135,42 +152,59 @@ def serve(
 ) -> None:
     """Open the model and serve until a signal comes; `ready` is called in between."""
     meter = meter or Meter()
-    log = Log(meter)
-    try:
-        with _logged(log):
-            server = make_server(open_model(), settings, meter, log)
-            _watch_parent(server)
-            log.write({"event": "serving", "address": address(sock), "pid": os.getpid()})
-            sock.listen(BACKLOG)
-            with server.capture_signals():  # whoever reads that it is ready may at once end it
-                ready()
-                server.run([sock])
-            log.write({"event": "ended", "pid": os.getpid()})
-    finally:
-        log.close()
-
-
-def _watch_parent(server: Server) -> None:
-    """A worker whose supervisor was killed finishes its work and ends, too."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def wait() -> None:
-        parent.join()
-        server.drain("the supervisor is gone")
-
-    threading.Thread(target=wait, name="accord-parent", daemon=True).start()
+    with _held(open_model()) as opened, _logged(meter) as log:
+        server = make_server(opened, settings, meter, log)
+        _watch(server, opened)
+        log.write({"event": "serving", "address": address(sock), "pid": os.getpid()})
+        sock.listen(BACKLOG)
+        with server.capture_signals():  # whoever reads that it is ready may at once end it
+            ready()
+            server.run([sock])
+        log.write({"event": "ended", "pid": os.getpid()})
 
 
 @contextlib.contextmanager
-def _logged(log: Log) -> Iterator[None]:
+def _held(opened: Opened) -> Iterator[Opened]:
+    """A model for as long as it serves; that it ended by itself is an error."""
+    try:
+        yield opened
+    finally:
+        code = opened.held.close() if opened.held else None
+    if code is not None:
+        raise AccordError(
+            f"the model's process ended with code {code}",
+            fix="start the server again; -9 often means that memory ran out",
+        )
+
+
+def _watch(server: Server, opened: Opened) -> None:
+    """A server whose supervisor or whose model was killed finishes what it can, and ends."""
+    parent = multiprocessing.parent_process()
+    ends = {
+        "the supervisor is gone": parent.join if parent else None,
+        "the model is gone": opened.held.wait if opened.held else None,
+    }
+
+    def watch(reason: str, wait: Callable[[], object]) -> None:
+        wait()
+        server.drain(reason)
+
+    for reason, wait in ends.items():
+        if wait is not None:
+            name = f"accord-watch {reason}"
+            threading.Thread(target=watch, args=(reason, wait), name=name, daemon=True).start()
+
+
+@contextlib.contextmanager
+def _logged(meter: Meter) -> Iterator[Log]:
+    log = Log(meter)
     handler = LogHandler(log)
     for name in _LOGGERS:
         logging.getLogger(name).addHandler(handler)
         logging.getLogger(name).propagate = False
     try:
-        yield
+        yield log
     finally:
         for name in _LOGGERS:
             logging.getLogger(name).removeHandler(handler)
+        log.close()

@@ -75,14 +75,17 @@ MAX_FIELDS = 1000
 MAX_OPEN = 1000
 """Requests at the same time, being read ones included: each may hold a body in memory."""
 ACCEPTED_AT_ONCE = 32
-"""Connections taken from the socket in one go, before anybody looks at them."""
-BACKLOG = 2048
-"""Connections that the system may hold ready."""
+"""Connections taken from the socket in one go; more where there are more already."""
+LOOKED_AT_ONCE = 1000
+"""Connections looked at in one go, where most of them are refused."""
+BACKLOG = 65_535
+"""Connections that the system may hold ready; it has a limit of its own (net.core.somaxconn)."""
+PEEKED = 65_536
+"""Bytes that are looked at to see what a connection wants before anything is made of it."""
 WANTED_FILES = 8192
 """Open files that the process asks for. Every connection needs one: the most connections are
 these less OTHER_FILES."""
-# One that is sent away keeps its file for a few rounds of the event loop.
-OTHER_FILES = 64 + 6 * ACCEPTED_AT_ONCE
+OTHER_FILES = 256
 """Of these, how many are not for connections."""
 
 # Seconds.
@@ -94,6 +97,8 @@ KEEP_ALIVE = 5
 """For the next request on a connection, and for connections to end at shutdown."""
 RETRY_SOON, RETRY_BUSY, RETRY_AT_MOST = 5, 1, 60
 """What clients are told to wait: at shutdown, when too many are there, and at most."""
+ACCEPT_AGAIN = 1.0
+"""After so long connections are taken again, when there were no files or no memory for one."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Before a worker that died is replaced; twice as long each time it dies again."""
 SIGNAL_WITHIN = 0.25
@@ -102,5 +107,7 @@ STOP_GRACE = 10.0
 """For workers to end, beyond what their requests may take."""
 
 # The log.
+LOG_EVERY = 0.02
+"""Seconds in which lines gather to be written together."""
 MAX_LOG_LINES = 10_000
 """Lines that wait to be written; further ones are dropped and counted."""

@@ -6,15 +6,15 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, MutableSequence
-from multiprocessing import resource_tracker
+from collections.abc import Callable, MutableSequence, Sequence
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerProcess
 from typing import Any, cast
 
 from accord.errors import AccordError
 from accord.serving.access_log import Log
 from accord.serving.metrics_text import SIZE, Meter
+from accord.serving.model_process import start_shielded
 from accord.serving.server import Open, serve
 from accord.serving.settings import (
     FIRST_PAUSE,
@@ -25,18 +25,19 @@ from accord.serving.settings import (
 )
 
 _STOP = (signal.SIGINT, signal.SIGTERM)
+_MODULES = ("accord.serving.server", "accord.serving.model_process")
 
 
 class Worker:
     """One place for a process; whoever takes it goes on with its figures."""
 
-    def __init__(self, number: int, start: Callable[[int, Connection], SpawnProcess]) -> None:
+    def __init__(self, number: int, start: Callable[[int, Connection], ForkServerProcess]) -> None:
         self.number = number
         self.ready = False
         self.begins_at = 0.0
         self._start = start
         self._pause = FIRST_PAUSE
-        self.process: SpawnProcess | None = None
+        self.process: ForkServerProcess | None = None
         self.messages: Connection | None = None
 
     def start(self) -> None:
@@ -72,19 +73,26 @@ class Worker:
 class Supervisor:
     """Keeps `settings.workers` processes running until a signal comes."""
 
-    def __init__(self, settings: ServeSettings, open_model: Open, sock: socket.socket) -> None:
+    def __init__(
+        self,
+        settings: ServeSettings,
+        open_model: Open,
+        sock: socket.socket,
+        modules: Sequence[str] = (),
+    ) -> None:
         self._settings = settings
         self._open = open_model
         self._sock = sock
-        self._context = multiprocessing.get_context("spawn")  # torch does not survive a fork
+        # Workers are forks of a process that has imported what they need (`modules` are those of
+        # the model) and done nothing else: one that dies is replaced within a second or two.
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload([*_MODULES, *modules])
         # The first row is the supervisor's own.
         self._figures = self._context.RawArray("d", SIZE * (settings.workers + 1))
         self._meter = Meter(cast(MutableSequence[float], self._figures))
         self._workers = [Worker(number, self._start) for number in range(settings.workers)]
         self._signals = 0
         self._log = Log(self._meter)
-        # Else it is started beside the first worker, and unblocks signals while it is.
-        resource_tracker.ensure_running()
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Serve; `ready` is called when the first worker is. Returns when all workers ended."""
@@ -109,19 +117,13 @@ class Supervisor:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _start(self, number: int, messages: Connection) -> SpawnProcess:
+    def _start(self, number: int, messages: Connection) -> ForkServerProcess:
         process = self._context.Process(
             target=_work,
             args=(self._settings, self._open, self._sock, self._figures, number + 1, messages),
             name=f"accord-worker-{number + 1}",
         )
-        # Ctrl-C reaches all processes of a terminal, but only the supervisor is to act on it: a
-        # process begins with the signals blocked that are blocked where it is started.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        try:
-            process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        start_shielded(process)  # so that only the supervisor acts on Ctrl-C
         return process
 
     def _stop(self, number: int, _: Any) -> None:
@@ -188,6 +190,8 @@ def _work(
     messages: Connection,
 ) -> None:
     """What a worker process does."""
+    # The server of forks must not end with its workers still at work, so they begin as it does.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     try:
         serve(
             settings,

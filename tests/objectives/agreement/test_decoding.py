@@ -34,13 +34,15 @@ def limits(rows: int = len(SOURCES), most: int = STEPS) -> Tensor:
     return torch.full((rows,), most)
 
 
-def literal(model: GNMT, memory: Memory, steps: int, straight: bool = False) -> list[Tensor]:
+def literal(
+    model: GNMT, memory: Memory, steps: int, straight: bool = False, feedback: bool = True
+) -> list[Tensor]:
     """Hidden vectors, vectors fed back and distributions, by plain autograd."""
     state = model.initial_state(memory)
     vector = torch.zeros(memory.rows, D, dtype=torch.float64)
     found = []
     for _ in range(steps):
-        hidden, state = model.step(memory, state, vector)
+        hidden, state = model.step(memory, state, vector if feedback else vector.detach())
         p = torch.softmax(model.logits(hidden), dim=1)
         vector = model.embed_mixture(p)
         if straight:
@@ -51,16 +53,22 @@ def literal(model: GNMT, memory: Memory, steps: int, straight: bool = False) -> 
 
 @pytest.mark.parametrize("decoding", ["continuous", "straight-through"])
 @pytest.mark.parametrize("feeding", [True, False])
-def test_values_and_gradients_equal_plain_autograd(decoding: Decoding, feeding: bool) -> None:
+@pytest.mark.parametrize("feedback", [True, False])
+def test_values_and_gradients_equal_plain_autograd(
+    decoding: Decoding, feeding: bool, feedback: bool
+) -> None:
     results = []
     for fast in (True, False):
         model = make(input_feeding=feeding)
         memory = encode(model)
         if fast:
-            found = generate(model, memory, limits(), STEPS, decoding=decoding)
+            found = generate(
+                model, memory, limits(), STEPS, decoding=decoding, feedback_gradient=feedback
+            )
             hidden, vectors = found.hidden_BTD, found.vectors_BTD
         else:
-            hidden, vectors, _ = literal(model, memory, STEPS, decoding == "straight-through")
+            straight = decoding == "straight-through"
+            hidden, vectors, _ = literal(model, memory, STEPS, straight, feedback)
         # Both uses of a translation: its distributions, and its vectors as another's inputs.
         steps = hidden.shape[1]
         (hidden.cos().sum() + vectors[:, : steps - 1].sin().sum()).backward()

@@ -1,5 +1,6 @@
 import copy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -265,6 +266,32 @@ def test_limits_follow_the_longer_side_of_a_pair() -> None:
     assert fixed.limits(torch.tensor([1, 50])).tolist() == [17, 17]
     terms, _ = run(star([PAIRS[1]]), replace(settings, decoding="hard"))
     assert terms.counts["tokens"] <= 7
+
+
+def test_faults_begin_beyond_their_bounds() -> None:
+    """At the bound a translation is sound: in length, in pairs that differ, where it is cut off."""
+    settings = replace(
+        EXACT, relative_length=True, max_length=6, least_length=0.5, distinct_bigrams=0.5
+    )
+    rows = {  # tokens, length of the reference, most tokens: whether there is a fault
+        (10, 11, EOS, 0, 0, 0): (8, 6, False),  # 3 = 0.5 * 8 - 1
+        (10, EOS, 0, 0, 0, 0): (8, 6, True),
+        (10, 11, 12, 13, 14, 15): (4, 6, False),  # no end, at the most tokens of all
+        (10, 11, 12, 13, 14, 16): (4, 5, True),
+        (10, 10, 10, EOS, 0, 0): (4, 6, False),  # 2 of 3 pairs differ
+        (10, 10, 10, 10, EOS, 0): (4, 6, False),  # 2 of 4
+        (10, 10, 10, 10, 10, EOS): (4, 6, True),  # 2 of 5
+    }
+    tokens_BT = torch.tensor(list(rows))
+    ends_BT = (tokens_BT == EOS).long()
+    limits_B = torch.tensor([limit for _, limit, _ in rows.values()])
+    real_BT = (ends_BT.cumsum(dim=1) - ends_BT == 0) & (torch.arange(6) < limits_B.unsqueeze(1))
+    nothing = torch.zeros(len(rows), 6, 1)
+    said = Translations(nothing, nothing, tokens_BT, nothing[..., 0], real_BT)
+    reference_B = torch.tensor([float(length) for length, _, _ in rows.values()])
+    pairs = SimpleNamespace(settings=settings, reference_B=reference_B, limits_B=limits_B)
+    found = module._Pairs._degenerate(pairs, said)  # type: ignore[arg-type]
+    assert found.tolist() == [fault for _, _, fault in rows.values()]
 
 
 def test_dropout_is_off_where_translations_are_scored() -> None:

@@ -85,6 +85,20 @@ def agreeing(toy, **keys):
     return found, next(iter(stream))
 
 
+def test_it_is_a_mean_over_the_rows_of_the_whole_update(toy):
+    """The updater divides by the update's gold tokens; the part at hand has fewer rows."""
+    found, (_, batch) = agreeing(toy, weight=0.5)
+    part = batch.part(0, 2)
+    one, other = found.weights(1)
+    scale = batch.update_target_tokens / batch.update_rows
+    assert part.rows < batch.update_rows
+    assert scale > 1
+    done = found.work(1, part, [])
+    assert done.scales == pytest.approx((one * scale, other * scale))
+    assert done.tokens == part.target_tokens
+    assert one == 0.5
+
+
 def test_the_experiment_file_alone_says_how_agreement_is_measured(toy):
     """One set of defaults: what has a key is handed on, and has no default of its own."""
     keys = {
