@@ -7,7 +7,6 @@ a translation of, what else the teacher found likely if that is wanted, and an a
 import json
 import time
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -20,7 +19,7 @@ from accord.data.batches import gather
 from accord.data.epoch_plan import Int64s
 from accord.data.store import ParallelCorpus, Sentences
 from accord.errors import AccordError
-from accord.files import atomic_write
+from accord.files import NPZ_ERRORS, atomic_write
 from accord.graph import Direction
 from accord.inference.backtrace import Found
 from accord.objectives.distillation.filters import FATES, KEPT, LENGTH, Filters
@@ -41,8 +40,6 @@ class Origins:
     language_N: Int64s
 
 
-# The last one is what zipfile says of methods that it does not know.
-_DAMAGE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError)
 _COLUMNS = [field.name for field in fields(Origins)]
 _LIKELY = [field.name for field in fields(LikelyTokens)]
 
@@ -86,7 +83,7 @@ class Round:
                     json.loads(str(file["facts"])),
                     LikelyTokens(*(file[name] for name in _LIKELY)) if _LIKELY[0] in file else None,
                 )
-        except _DAMAGE:
+        except NPZ_ERRORS:
             return None  # it follows from its teacher, and is made anew
 
     def pairs(self, gold: Sequence[ParallelCorpus], triads: Triads) -> list[MadePairs]:
