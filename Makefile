@@ -7,13 +7,14 @@ READY := $(VENV)/.ready
 export OMP_WAIT_POLICY ?= PASSIVE
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test check faults bench docs clean
+.PHONY: help demo test check faults mutants bench docs clean
 help:
 	@echo "make demo    the tour: built-in corpus, store, Basic and Agree, evaluation, report (5 minutes)"
 	@echo "make test    all tests that need no GPU"
 	@echo "make check   formatting, lint, types, layers"
 	@echo "make faults  2,000 damaged files and 200 killed processes, and what became of them (an hour)"
 	@echo "make bench   benchmarks that run here (needs ../shared/data)"
+	@echo "make mutants which changes to the code no test notices: a sample of seven modules (an hour)"
 	@echo "make docs    the reference of the experiment file, made from the code"
 
 $(READY): pyproject.toml constraints.txt
@@ -38,6 +39,9 @@ faults: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/prepare.py
+
+mutants: $(READY)
+	$(BIN)/python tests/mutants.py
 
 docs: $(READY)
 	$(BIN)/python docs/make_reference.py

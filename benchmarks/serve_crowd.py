@@ -6,8 +6,8 @@ Every client connects, asks for one sentence and, once answered, for the next on
 connection. Where it is refused it waits for as long as it was told (Retry-After) and connects anew.
 All of them begin in the same moment. Times are from the first packet to the whole answer, the
 connecting included where there was any; a connection that is not there after --patience seconds
-has failed. The clients are sockets in one loop without any library, which takes some 30 µs of a core
-per event: it shares the cores with the server. `ulimit -n` must be above the number of clients.
+has failed. The clients are sockets in one loop without any library; they take little, but share the
+cores with the server. `ulimit -n` must be above the number of clients.
 """
 
 import argparse

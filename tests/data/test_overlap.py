@@ -10,6 +10,7 @@ from accord.data.dedup import (
     HashedCorpus,
     hash_lines,
     make_disjoint,
+    priority,
     shared_strings,
     split_pairwise,
 )
@@ -188,3 +189,13 @@ def test_sorting_is_done_once_a_corpus_and_language(monkeypatch):
     assert len(calls) == 12
     assert len(found) == 66
     assert {(s.first, s.second): s.strings for s in found}["en-x3", "en-x9"] == 4
+
+
+def test_the_order_of_lines_is_the_same_for_ever():
+    """Another order would be another store from the same text and the same seed."""
+    found = priority(hash_lines(["a", "b", "c"]), 7, "x", "en").tolist()
+    assert found == [
+        3145423856030284843,
+        6609336581782394080,
+        12441287168083980813,
+    ]

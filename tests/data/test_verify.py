@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import accord.data.verify as module
 from accord.data.dedup import HashedCorpus, hash_lines
 from accord.data.store import Sentences
 from accord.data.verify import verify
@@ -48,7 +49,18 @@ class Corpus:
         return len(self.sides[0])
 
 
-def check(lines=LINES, held_out=(), mode="disjoint", pairs=(), cleaned=None):
+class Steps(Silent):
+    def __init__(self):
+        self.seen = []
+
+    def start(self, what, total=None):
+        self.seen.append((what, total))
+
+    def reach(self, done):
+        self.seen.append(done)
+
+
+def check(lines=LINES, held_out=(), mode="disjoint", pairs=(), cleaned=None, progress=None):
     """Verify a store of these lines, whose dev set has `held_out`: pairs of language and line."""
     words = Words()
     corpora = [
@@ -74,7 +86,7 @@ def check(lines=LINES, held_out=(), mode="disjoint", pairs=(), cleaned=None):
         graph=STAR,
         overlap=SimpleNamespace(mode=mode, pairs=pairs, matching="exact"),
     )
-    return verify(store, hashed, experiment, 1, Silent())
+    return verify(store, hashed, experiment, 1, progress or Silent())
 
 
 def with_common(*pairs, count=1):
@@ -124,6 +136,25 @@ def test_pairwise_allows_them_elsewhere():
     lines = with_common(("en", "de"), ("en", "fr"))
     left = check(lines, mode="pairwise", pairs=("de-es",))
     assert [(x.first, x.second) for x in left if x.strings] == [("en-de", "en-fr")]
+
+
+def test_lines_are_read_back_block_by_block(monkeypatch):
+    monkeypatch.setattr(module, "_BLOCK", 2)
+    lines = with_common(("en", "de"), count=4)
+    assert len(lines["en", "de"][0]) == 7
+    progress = Steps()
+    check(lines, progress=progress)
+    assert progress.seen == [("checking", 20), 7, 14, 16, 18, 19, 20]
+    swapped = [*lines["en", "de"][0][:5], *lines["en", "de"][0][:4:-1]]
+    cleaned = {**lines, ("en", "de"): (swapped, lines["en", "de"][1])}
+    with pytest.raises(AccordError, match="the en lines of corpus en-de are not those cleaned"):
+        check(lines, cleaned=cleaned)
+
+
+def test_a_language_without_held_out_lines_has_none():
+    experiment = SimpleNamespace(languages=("en", "de"), overlap=SimpleNamespace(matching="exact"))
+    found = module.held_out_hashes(iter([("en", ["b", "a", "b"])]), experiment)
+    assert {language: len(hashes) for language, hashes in found.items()} == {"en": 2, "de": 0}
 
 
 def test_kept_overlap_is_told_and_allowed():

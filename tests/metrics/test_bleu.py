@@ -8,6 +8,7 @@ from accord.metrics.bleu import (
     bleu,
     bleu_metric,
     bleu_of,
+    bleu_score,
     bounds,
     chrf_metric,
     chrf_of,
@@ -114,16 +115,27 @@ def test_confidence_is_the_one_of_sacrebleu(count, noise):
 
 
 @pytest.mark.parametrize(
-    "hypothesis", ["", "alpha", "x", "alpha beta", "alpha x beta gamma y", "v w x y z"]
+    "hypothesis",
+    [
+        *("", "alpha", "x", "alpha beta", "alpha x beta gamma y"),
+        *("v w x y z", "v w alpha y z", "alpha beta gamma x"),  # no match, one; one 4-gram
+    ],
 )
-def test_degenerate_hypotheses_score_as_in_sacrebleu(hypothesis):
-    reference = "alpha beta gamma delta epsilon"
+@pytest.mark.parametrize("other", ["alpha", ""])
+@pytest.mark.parametrize("reference", ["alpha beta gamma delta epsilon", "a"])
+def test_degenerate_hypotheses_score_as_in_sacrebleu(hypothesis, reference, other):
     for metric, score_of in ((bleu_metric("de"), bleu_of), (chrf_metric(), chrf_of)):
-        theirs = metric.corpus_score([hypothesis, ""], [[reference, "alpha"]]).score
-        (counts,) = statistics(metric, [[hypothesis, ""]], [reference, "alpha"])
+        theirs = metric.corpus_score([hypothesis, ""], [[reference, other]]).score
+        (counts,) = statistics(metric, [[hypothesis, ""]], [reference, other])
         assert score_of(counts.sum(axis=0, keepdims=True).astype(float))[0] == pytest.approx(
             theirs, abs=1e-9
         )
+
+
+def test_a_score_says_how_it_was_counted():
+    (counts,) = statistics(bleu_metric("de"), [["Ein Haus"]], ["ein haus"])
+    assert "|case:mixed|" in bleu_score(counts, "de").signature
+    assert "|case:lc|" in bleu_score(counts, "de", lowercase=True).signature
 
 
 def test_sets_of_the_same_size_are_resampled_jointly():

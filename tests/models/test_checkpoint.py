@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
+from accord import files
 from accord.errors import AccordError
 from accord.models.checkpoint import Checkpoints, average, find_checkpoint, open_checkpoint
 from accord.training.optim import build_optimizer
@@ -183,3 +184,49 @@ def test_averaging_more_checkpoints_than_there_are(tmp_path, tmp_path_factory):
     assert (run / "checkpoints" / "average" / "model.safetensors").is_file()
     assert run_fork(["average", str(run), "--last", "3"], output) == 1
     assert "the run has 2 checkpoints, not 3" in output.read_text()
+
+
+def test_what_objectives_add_is_sealed_with_the_rest(tmp_path, model):
+    more = {"teacher": {"weight": torch.arange(3.0)}}
+    path = Checkpoints(tmp_path).save(1, model, trained(model, "adam", 1), {}, more)
+    assert torch.equal(load_file(path / "teacher.safetensors")["weight"], torch.arange(3.0))
+    open_checkpoint(path)
+    (path / "teacher.safetensors").write_bytes(b"rot")
+    with pytest.raises(AccordError, match=r"damaged checkpoint: teacher\.safetensors"):
+        open_checkpoint(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b'{"step": 1}'])
+def test_a_state_that_cannot_be_read_is_named(tmp_path, model, content):
+    path = Checkpoints(tmp_path).save(1, model, trained(model, "adam", 1), {})
+    (path / "state.json").write_bytes(content)
+    with pytest.raises(AccordError, match=r"damaged checkpoint: state\.json cannot be read"):
+        open_checkpoint(path)
+
+
+def test_averaging_clears_what_a_killed_writer_left(tmp_path, model):
+    path = Checkpoints(tmp_path).save(1, model, trained(model, "adam", 1), {})
+    left = tmp_path / ".average.abcdefgh"
+    left.mkdir()
+    (left / ".lock").write_text(f"{files._OURS} writing")
+    average([path], tmp_path / "average")
+    assert not left.exists()
+    assert (tmp_path / "average").is_dir()
+
+
+def test_a_checkpoint_is_found_by_its_name(tmp_path, model):
+    with pytest.raises(AccordError, match="no checkpoint"):
+        find_checkpoint(tmp_path, "last")
+    store = Checkpoints(tmp_path / "checkpoints")
+    for step in (1, 2):
+        store.save(step, model, trained(model, "adam", 1), {})
+    assert find_checkpoint(tmp_path, "last").step == 2
+    assert find_checkpoint(tmp_path, "best").step == 2  # none was judged
+    assert find_checkpoint(tmp_path, "step-00000001").step == 1
+    with pytest.raises(AccordError, match="there are: step-00000001, step-00000002"):
+        find_checkpoint(tmp_path, "step-00000003")
+    with pytest.raises(AccordError, match="accord average"):
+        find_checkpoint(tmp_path, "average")
+    store.save(3, model, trained(model, "adam", 1), {"best_step": 1})
+    assert find_checkpoint(tmp_path, "best").step == 1
+    assert find_checkpoint(tmp_path, "last").step == 3

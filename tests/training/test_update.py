@@ -1,13 +1,15 @@
 """One update: the mean over all tokens, however they are split, clipped, and finite."""
 
 import math
+from dataclasses import dataclass
 
 import pytest
 import torch
 from torch import nn
 
 from accord.models.tensor_batch import TensorBatch
-from accord.objectives.likelihood import composite_likelihood
+from accord.objectives.base import Objective, Terms, Work
+from accord.objectives.likelihood import LikelihoodObjective, composite_likelihood
 from accord.training.gradients import FlatGradients
 from update_cases import gold, ragged_batch, updater
 
@@ -99,3 +101,63 @@ def test_what_is_set_apart_joins_at_a_limited_length(limit):
     assert gradients.flat.tolist() == pytest.approx([3, 6 * share, 4, 8 * share])
     gradients.zero()
     assert not gradients.buffers.any()
+
+
+@dataclass(frozen=True)
+class Nothing:
+    shape: tuple[int, ...] = ()
+
+    def to(self, device):
+        return self
+
+
+class Table(Objective[Nothing]):
+    """The sum of the target table's squares, whose gradient is twice the table."""
+
+    apart = True
+
+    def __init__(self, name, limit):
+        self.name = name
+        self.gradient_limit = limit
+
+    def weight(self, step):
+        return 1.0
+
+    def inputs(self, step, position, batch, cut):
+        return [Nothing()]
+
+    def work(self, step, batch, inputs):
+        raise NotImplementedError
+
+    def loss(self, model, inputs):
+        return Terms({"loss": model.output_weight.square().sum()})
+
+    def metrics(self, tally, sentences):
+        return {}
+
+
+def test_scales_follow_every_update():
+    found = updater(objectives=[Table("a", None)])
+    table = found.model.output_weight.detach()
+    for scale in (0.5, 0.5, 2.0, 0.25):
+        done = found.update([Work([Nothing(), Nothing()], (scale,), 8)], 8)
+        assert done.gradient_norm == pytest.approx(2 * 2 * scale * float(table.norm()) / 8)
+        assert done.sums["a"][0] == pytest.approx(2 * float(table.square().sum()))
+
+
+def test_every_gradient_that_is_kept_apart_has_its_own_limit():
+    """Shortened against all that has joined before it, in the order of the objectives."""
+    found = updater(objectives=[LikelihoodObjective(0.1), Table("a", 0.5), Table("b", None)])
+    batch = ragged_batch()
+    tokens = batch.update_target_tokens
+    table = Work([Nothing()], (3.0,), tokens)
+    alone = found.update([gold(batch), Work(), Work()], tokens).gradient_norm
+    sums = found.update([gold(batch), table, table], tokens).sums
+    apart = (6.0 * float(found.model.output_weight.norm())) ** 2
+    assert sums["a"][-2:].tolist() == pytest.approx([apart, (alone * tokens) ** 2], rel=1e-4)
+    assert sums["b"][-2] == pytest.approx(apart, rel=1e-4)
+    before = found.gradients.flat.clone()
+    only = found.update([Work(), Work(), table], tokens)
+    assert only.sums["b"][-2:].tolist() == pytest.approx([apart, 0.0], rel=1e-4)
+    assert only.gradient_norm == pytest.approx(apart**0.5 / tokens)
+    assert not torch.equal(before, found.gradients.flat)
