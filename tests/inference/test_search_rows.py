@@ -1,4 +1,5 @@
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -7,8 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.inference.beam_search import TorchEngine
+from accord.inference.cuda_steps import graph_width
 from accord.inference.results import SearchSettings, length_penalty
-from accord.inference.text import batches, windows
+from accord.inference.text import batches, most_tokens, windows
+from accord.models.gnmt import GNMT
+from accord.models.transformer import Transformer
+
+GNMT_MODEL = GNMT(23, 8)
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(1, 20))
@@ -30,11 +36,28 @@ def test_windows_end_with_a_sentence_or_at_least_a_word():
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @given(lengths=st.lists(st.integers(2, 90), max_size=80), budget=st.integers(1, 600))
 def test_batches_hold_every_row_once_and_keep_to_the_budget(device, lengths, budget):
-    engine, settings = TorchEngine(None, torch.device(device)), SearchSettings(batch_tokens=budget)
+    engine = TorchEngine(GNMT_MODEL, torch.device(device))
+    settings = SearchSettings(batch_tokens=budget)
     found = list(batches(lengths, lambda longest: engine.fitting(longest, settings)))
     assert sorted(i for batch in found for i in batch) == list(range(len(lengths)))
     for batch in found:
         assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= budget
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_caches_take_an_eighth_of_a_gpu_at_most(beam, monkeypatch):
+    model = Transformer(23, 16, encoder_layers=1, decoder_layers=3, heads=2, feed_forward=8)
+    card = SimpleNamespace(total_memory=8 * 10_000_000)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: card)
+    engine = TorchEngine(model, torch.device("cuda"), bf16=True)
+    rows = engine.fitting(100, SearchSettings(beam=beam, batch_tokens=1_000_000))
+    width = graph_width(100)
+    memory = model.encode(torch.ones(1, width, dtype=torch.long), torch.tensor([width]))
+    with torch.no_grad():
+        state = model.initial_state(memory, beam=beam, steps=most_tokens(width))
+    each = sum(cache.numel() for cache in (*state.keys, *state.values)) * 2
+    assert rows * each <= 10_000_000 < 2 * rows * each
+    assert engine.fitting(100, SearchSettings(beam=beam, batch_tokens=256)) == 2
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])

@@ -34,6 +34,7 @@ from accord.inference.text import (
 )
 from accord.models.base import Seq2Seq
 
+_SHARE_OF_GPU = 1 / 8
 _LOOK_EVERY = 8  # steps between two looks at a GPU, each of which waits for it
 
 
@@ -184,10 +185,21 @@ class TorchEngine:
         return run
 
     def fitting(self, longest: int, settings: SearchSettings) -> int:
-        """How many rows to search at once; on a GPU a power of two, as its graphs have."""
-        if self.device.type == "cuda":
-            return 1 << (max(1, settings.batch_tokens // graph_width(longest)).bit_length() - 1)
-        return fitting_on_cpu(longest, settings.batch_tokens, settings.beam)
+        """How many rows to search at once; on a GPU a power of two, as its graphs have.
+
+        What hypotheses keep of their steps then takes at most so much of a GPU's memory: while a
+        batch is made smaller, the old one and the new one are there.
+        """
+        if self.device.type != "cuda":
+            return fitting_on_cpu(longest, settings.batch_tokens, settings.beam)
+        width = graph_width(longest)
+        rows = settings.batch_tokens // width
+        bytes_each = 2 if self.bf16 else self.model.output_weight.element_size()
+        kept = settings.beam * bytes_each * self.model.kept_numbers(most_tokens(width))
+        if kept:
+            memory = torch.cuda.get_device_properties(self.device).total_memory
+            rows = min(rows, int(_SHARE_OF_GPU * memory) // kept)
+        return 1 << (max(1, rows).bit_length() - 1)
 
     def precision(self) -> AbstractContextManager[object]:
         """What to compute in; where bf16 is off, whatever is in force."""

@@ -226,6 +226,10 @@ class Seq2Seq(nn.Module, ABC, Generic[_Memory, _State]):
         """Weights over what the encoder read, as weights over the rows that it was given."""
         return attention_BS.roll(1, dims=1) if self.tag == "target" else attention_BS
 
+    def kept_numbers(self, steps: int) -> int:
+        """How many numbers a hypothesis keeps of so many steps, beside a state of a fixed size."""
+        return 0
+
     def embed_target(self, ids: Tensor) -> Tensor:
         """Decoder inputs of target tokens, of any shape."""
         vectors: Tensor = self.target_embedding(ids)

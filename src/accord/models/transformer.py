@@ -271,6 +271,10 @@ class Transformer(Seq2Seq[TransformerMemory, CachedState]):
         after = stepping.next_state()
         return hidden_RD, replace(after, attention_BS=self.over_rows(after.attention_BS))
 
+    def kept_numbers(self, steps: int) -> int:
+        """Keys and values of every layer."""
+        return 2 * len(self.decoder.layers) * self.units * steps
+
     # ----- parts
 
     def _ops(self, dropout: bool, *parts: nn.Module) -> LayerOps:
