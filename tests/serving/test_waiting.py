@@ -31,17 +31,37 @@ def test_as_many_as_the_last_time_wait_for_nobody():
     waiting = Waiting(10, batch_size=4, delay=1.0)
     waiting.add(Job(["a"], FR), now=0.0)
     assert waiting.due_in(0.0) == 1.0  # nobody knows as yet
-    waiting.take(1.0)
+    waiting.finish(waiting.take(1.0), now=1.0)
     waiting.add(Job(["b"], FR), now=2.0)
     assert waiting.due_in(2.0) == 0.0  # it was alone, and is
     waiting.add(Job(["c", "d"], FR), now=2.0)
-    assert texts(waiting.take(2.0)) == ["b", "c", "d"]
+    batch = waiting.take(2.0)
+    assert texts(batch) == ["b", "c", "d"]
+    waiting.finish(batch, now=2.5)
     waiting.add(Job(["e", "f"], FR), now=3.0)
     assert waiting.due_in(3.0) == 1.0  # there were three
     waiting.add(Job(["g"], ES), now=3.5)
     assert waiting.due_in(3.5) == 0.5  # of other routes nothing follows
     waiting.add(Job(["h"], FR), now=3.75)
     assert waiting.due_in(3.75) == 0.0
+
+
+def test_those_that_came_meanwhile_wait_for_those_just_answered():
+    """Else two groups would take turns for ever, each in batches of half the size."""
+    waiting = Waiting(10, batch_size=4, delay=1.0)
+    waiting.add(Job(["a"], FR), now=0.0)
+    first = waiting.take(1.0)
+    waiting.add(Job(["b"], FR), now=1.5)
+    waiting.finish(first, now=3.0)
+    assert waiting.due_in(3.0) == 1.0
+    waiting.add(Job(["c"], FR), now=3.25)
+    assert waiting.due_in(3.25) == 0.0
+    batch = waiting.take(3.25)
+    assert texts(batch) == ["b", "c"]
+    waiting.add(Job(["d", "e", "f"], FR), now=4.0)
+    waiting.finish(batch, now=5.0)
+    assert waiting.due_in(5.0) == 1.0  # four are a whole batch
+    assert waiting.due_in(6.0) == 0.0
 
 
 def test_only_what_shares_target_pivots_and_beam_goes_together():

@@ -62,9 +62,9 @@ class Part:
 class Waiting:
     """At most `limit` sentences, in the order of their arrival on each route.
 
-    A route is due when a whole batch of it waits, or as many sentences as went together the last
-    time (whoever is alone need not wait for company), or when its first sentence has waited for
-    `delay` seconds. Of the routes that are due, the one that has waited longest goes first.
+    A route is due when a whole batch of it waits, or as many sentences as there were the last time
+    (whoever is alone need not wait for company), or when its first sentence has waited for `delay`
+    seconds. Of the routes that are due, the one that has waited longest goes first.
     """
 
     def __init__(self, limit: int, batch_size: int, delay: float) -> None:
@@ -73,6 +73,7 @@ class Waiting:
         self._delay = delay
         self._routes: dict[Route, deque[Part]] = {}
         self._expected: dict[Route, int] = {}
+        self._finished: dict[Route, float] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -111,13 +112,21 @@ class Waiting:
         route, queue = min(due or self._routes.items(), key=lambda item: item[1][0].arrived)
         batch = [queue.popleft() for _ in range(min(self._batch_size, len(queue)))]
         self._put(route, queue)
-        self._expected[route] = len(batch)
         self._count -= len(batch)
         return batch
 
+    def finish(self, batch: Sequence[Part], now: float) -> None:
+        """A batch is done: as many may come again, beside those that came meanwhile."""
+        route = batch[0].job.route
+        count = len(batch) + len(self._routes.get(route, ()))
+        self._expected[route] = min(self._batch_size, count)
+        self._finished[route] = now
+
     def _due(self, route: Route, queue: deque[Part]) -> float:
         full = len(queue) >= self._expected.get(route, self._batch_size)
-        return queue[0].arrived + (0.0 if full else self._delay)
+        if full:
+            return queue[0].arrived
+        return max(queue[0].arrived, self._finished.get(route, 0.0)) + self._delay
 
     def _put(self, route: Route, queue: deque[Part]) -> None:
         if queue:
@@ -219,6 +228,8 @@ class Batcher:
             self._meter.observe("batch_sentences", len(batch))
             self._compute(batch)
             seconds = self._clock() - begun
+            with self._changed:
+                self._waiting.finish(batch, begun + seconds)
             self._meter.observe("batch_seconds", seconds)
             if seconds > 0:
                 speed = len(batch) / seconds

@@ -212,6 +212,26 @@ def test_dials_say_what_the_translations_were_like() -> None:
     }
 
 
+@pytest.mark.parametrize("count", [0.0, 1.0, 2.0])
+def test_dials_divide_by_what_there_was(count: float) -> None:
+    """Down to a single translation; where there was none, nothing is divided by nothing."""
+    terms, _ = run(star())
+    found = dials(dict.fromkeys(numbers_of(terms), count), sentences=1.0)
+    assert found == dict.fromkeys(found, min(count, 1.0)) | {"agreement_pairs": count}
+
+
+def test_the_bounds_of_a_pair_follow_from_its_sentences() -> None:
+    """Subwords without tag and end of sentence; the mean of both sides with the end."""
+    inputs = star()
+    settings = replace(EXACT, relative_length=True, max_length=40)
+    pairs = module._Pairs(make(), inputs, settings, times=2)
+    longer = torch.tensor([max(len(s), len(t)) for _, _, s, t in PAIRS])
+    mean = torch.tensor([(len(s) + len(t)) / 2 + 1 for _, _, s, t in PAIRS])
+    assert pairs.limits_B.tolist() == settings.limits(longer).tolist() * 2
+    assert pairs.reference_B.tolist() == mean.tolist() * 2
+    assert pairs.steps == settings.steps(int(longer.max()))
+
+
 def test_the_language_of_translations_is_told_from_their_tokens() -> None:
     inputs = star()
     always = torch.zeros(len(LANGUAGES), V)
