@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -234,7 +235,19 @@ def _alive(pid):
         return False
 
 
-def test_a_model_thatcannot_open_be_opened_ends_all_workers_with_the_reason(capfd):
+@pytest.fixture
+def own_fork_server():
+    """Other tests have one, too; the supervisor's blocks signals, which its forks inherit."""
+    server = forkserver._forkserver
+    modules = server._preload_modules
+    server._stop()
+    yield
+    server._stop()
+    server._preload_modules = modules
+
+
+@pytest.mark.usefixtures("own_fork_server")
+def test_a_model_that_cannot_be_opened_ends_all_workers_with_the_reason(capfd):
     import accord.serving.supervisor as supervisor
     from accord.errors import AccordError
     from accord.serving.server import listening_socket
@@ -247,6 +260,7 @@ def test_a_model_thatcannot_open_be_opened_ends_all_workers_with_the_reason(capf
             broken.run()
 
 
+@pytest.mark.usefixtures("own_fork_server")
 def test_a_stop_while_workers_start_is_no_failure():
     from accord.serving.server import listening_socket
     from accord.serving.settings import ServeSettings
