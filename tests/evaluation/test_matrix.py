@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from accord.errors import AccordError
-from accord.evaluation.matrix import evaluate, evaluation_name
+from accord.evaluation.matrix import evaluate, evaluation_name, evaluation_options
 from accord.evaluation.records import parse_lines
 from accord.graph import Direction, TranslationGraph
 from accord.inference.ensemble import Ensemble
@@ -228,6 +228,17 @@ def test_names_tell_evaluations_apart():
     ]
     assert len(set(others)) == len(others)
     assert evaluation_name("test", SearchSettings(batch_tokens=100, nbest=2)) == "test-beam4"
+
+
+def test_options_ask_for_what_the_name_says():
+    settings = SearchSettings(beam=3, length_penalty=1.0, pivot_nbest=3, window=100)
+    found = evaluation_name("dev", settings, "last", lines=(1, 100))
+    assert found == "dev-beam3-penalty1-pivots3-window100-last-lines1-100"
+    asked = "--split dev --beam 3 --length-penalty 1.0 --pivot-nbest 3 --checkpoint last"
+    options = evaluation_options("dev", settings, "last", lines=(1, 100))
+    assert options == [*asked.split(), "--lines", "1-100"]
+    assert evaluation_options("test", SearchSettings(), limit=7) == ["--limit", "7"]
+    assert evaluation_options("test", SearchSettings()) == []
 
 
 def test_processes_change_no_figure(make, graph, held_out, monkeypatch):

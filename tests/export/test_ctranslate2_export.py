@@ -1,8 +1,6 @@
 """A Transformer exported to CTranslate2, and translations with both."""
 
-import json
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -17,7 +15,7 @@ from accord.export.export_run import export_run
 from accord.inference.backends.manifest import Manifest
 from accord.inference.backends.torch_backend import TorchBackend
 from accord.run_directory import RunDirectory
-from exportable import made_run
+from exportable import made_run, translated_without_torch
 
 pytest.importorskip("ctranslate2")
 
@@ -168,14 +166,6 @@ def test_the_commands_and_no_torch(run, exported, tmp_path):
     made = CliRunner().invoke(app, [*arguments, "--output", str(tmp_path / "model")])
     assert made.exit_code == 0
     assert "6 test sentences" in made.stdout
-    code = (
-        "import sys\nfrom accord.cli import main\n"
-        f"sys.argv = ['accord', 'translate', {str(exported.directory)!r}, '--to', 'de', '--json']\n"
-        "main()\nassert 'torch' not in sys.modules"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], input="the cat\n", capture_output=True, text=True, check=True
-    )
-    [found] = map(json.loads, done.stdout.splitlines())
+    found = translated_without_torch(exported.directory, "the cat")
     [expected] = Translator(run, device="cpu").translate(["the cat"], "de")
     assert found["text"] == expected.text

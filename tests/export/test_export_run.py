@@ -16,7 +16,7 @@ from accord.export.export_run import export_run
 from accord.export.onnx.exporter import OnnxExporter
 from accord.files import sha256_of
 from accord.inference.backends.manifest import FileFacts, Manifest
-from exportable import made_run
+from exportable import made_run, translated_without_torch
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -245,15 +245,7 @@ def test_the_commands(run, short, tmp_path):
     assert "BLEU, zero-shot (2 directions)" in made.stdout
     assert f"{output}: " in made.stderr
     assert Manifest.read(output).files == Manifest.read(short.directory).files
-    code = (
-        "import sys\nfrom accord.cli import main\n"
-        f"sys.argv = ['accord', 'translate', {str(output)!r}, '--to', 'de', '--json']\n"
-        "main()\nassert 'torch' not in sys.modules"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], input="the cat\n", capture_output=True, text=True, check=True
-    )
-    [found] = map(json.loads, done.stdout.splitlines())
+    found = translated_without_torch(output, "the cat")
     assert found["source"] == "the cat"
     with pytest.raises(AccordError, match="no export to 'tflite'") as error:
         export(run, to="tflite")

@@ -6,13 +6,21 @@ import torch
 
 from accord.data.vocabulary import EOS, PAD
 from accord.export.onnx.exporter import graphs
-from exportable import KINDS, D, V, sessions, small
+from exportable import (
+    KINDS,
+    LENGTHS,
+    NO_PENALTY,
+    SOURCES,
+    D,
+    V,
+    assert_same_in_any_company,
+    sessions,
+    small,
+    steps_beside_the_model,
+)
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-SOURCES = np.array([[2, 7, 9, 11, 30, 8, EOS], [3, 20, EOS] + [PAD] * 4, [2, 5, 6, 7, EOS, 0, 0]])
-LENGTHS = np.array([7, 3, 5])
-NO_PENALTY = np.zeros((1, V), dtype=np.float32)
 
 
 def arrays(values):
@@ -43,38 +51,13 @@ def test_reading_gives_what_the_model_reads(kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("precision", "most"), [("fp32", 5e-6), ("int8", 0.5)])
 def test_steps_say_what_the_model_says(kind, precision, most):
-    model, rows = small(*kind), np.arange(3)
-    made = sessions(model, precision)
-    memory, state = made.encode(SOURCES, LENGTHS)
-    token_R = np.full(3, PAD)
-    with torch.no_grad():
-        theirs = model.encode(torch.from_numpy(SOURCES), torch.from_numpy(LENGTHS))
-        before = model.initial_state(theirs)
-        for _ in range(5):
-            said, state = made.step(memory, state, token_R, rows, NO_PENALTY, V)
-            token = model.embed_target(torch.from_numpy(token_R))
-            hidden_RD, before = model.step(theirs, before, token)
-            log_p_RV = torch.log_softmax(model.logits(hidden_RD), dim=1).numpy()
-            mine_RV = np.empty_like(log_p_RV)
-            np.put_along_axis(mine_RV, said.next_RC, said.log_p_RC, axis=1)
-            np.testing.assert_allclose(mine_RV, log_p_RV, atol=most)
-            np.testing.assert_array_equal(said.end_R, mine_RV[:, EOS])
-            if precision == "fp32":
-                assert said.seen_R.tolist() == before.attention_BS.argmax(dim=1).tolist()
-            token_R = log_p_RV.argmax(axis=1)
+    for mine_RV, log_p_RV in steps_beside_the_model(small(*kind), precision):
+        np.testing.assert_allclose(mine_RV, log_p_RV, atol=most)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sentence_is_read_the_same_in_any_company(kind):
-    made = sessions(small(*kind))
-    token_R, few = np.full(3, 9), np.full(1, 9)
-    memory, state = made.encode(SOURCES, LENGTHS)
-    said, _ = made.step(memory, state, token_R, np.arange(3), NO_PENALTY, 5)
-    for row, length in enumerate(LENGTHS):
-        memory, state = made.encode(SOURCES[row : row + 1, :length], LENGTHS[row : row + 1])
-        alone, _ = made.step(memory, state, few, np.zeros(1, dtype=np.int64), NO_PENALTY, 5)
-        np.testing.assert_allclose(alone.log_p_RC[0], said.log_p_RC[row], atol=2e-6)
-        assert alone.next_RC[0].tolist() == said.next_RC[row].tolist()
+    assert_same_in_any_company(small(*kind), 2e-6)
 
 
 def test_hypotheses_share_the_memory_and_go_on_from_any_row():

@@ -2,58 +2,35 @@
 
 import numpy as np
 import pytest
-import torch
 
 from accord import SearchSettings, Translator
-from accord.data.vocabulary import EOS, PAD
 from accord.export.export_run import export_run
 from accord.export.onnx.exporter import graphs
 from accord.inference.backends.manifest import Manifest
-from exportable import TRANSFORMERS, D, V, made_run, sessions, transformer
+from exportable import (
+    TRANSFORMERS,
+    D,
+    assert_same_in_any_company,
+    made_run,
+    steps_beside_the_model,
+    transformer,
+)
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
-SOURCES = np.array([[2, 7, 9, 11, 30, 8, EOS], [3, 20, EOS] + [PAD] * 4, [2, 5, 6, 7, EOS, 0, 0]])
-LENGTHS = np.array([7, 3, 5])
-NO_PENALTY = np.zeros((1, V), dtype=np.float32)
 LINES = ["the big house.", "", "a cat sees the old dog and likes green", "house " * 90]
 
 
 @pytest.mark.parametrize("kind", TRANSFORMERS)
 @pytest.mark.parametrize(("precision", "most"), [("fp32", 1e-5), ("int8", 1.0)])
 def test_steps_say_what_the_model_says(kind, precision, most):
-    model, rows = transformer(*kind), np.arange(3)
-    made = sessions(model, precision)
-    memory, state = made.encode(SOURCES, LENGTHS)
-    token_R = np.full(3, PAD)
-    with torch.no_grad():
-        theirs = model.encode(torch.from_numpy(SOURCES), torch.from_numpy(LENGTHS))
-        before = model.initial_state(theirs, steps=5)
-        for _ in range(5):
-            said, state = made.step(memory, state, token_R, rows, NO_PENALTY, V)
-            token = model.embed_target(torch.from_numpy(token_R))
-            hidden_RD, before = model.step(theirs, before, token)
-            log_p_RV = torch.log_softmax(model.logits(hidden_RD), dim=1).numpy()
-            mine_RV = np.empty_like(log_p_RV)
-            np.put_along_axis(mine_RV, said.next_RC, said.log_p_RC, axis=1)
-            assert np.abs(mine_RV - log_p_RV).mean() < most  # logs from 0 down to -30
-            np.testing.assert_array_equal(said.end_R, mine_RV[:, EOS])
-            if precision == "fp32":
-                assert said.seen_R.tolist() == before.attention_BS.argmax(dim=1).tolist()
-            token_R = log_p_RV.argmax(axis=1)
+    for mine_RV, log_p_RV in steps_beside_the_model(transformer(*kind), precision):
+        assert np.abs(mine_RV - log_p_RV).mean() < most  # logs from 0 down to -30
 
 
 @pytest.mark.parametrize("kind", TRANSFORMERS)
 def test_a_sentence_is_read_the_same_in_any_company(kind):
-    made = sessions(transformer(*kind))
-    token_R, few = np.full(3, 9), np.full(1, 9)
-    memory, state = made.encode(SOURCES, LENGTHS)
-    said, _ = made.step(memory, state, token_R, np.arange(3), NO_PENALTY, 5)
-    for row, length in enumerate(LENGTHS):
-        memory, state = made.encode(SOURCES[row : row + 1, :length], LENGTHS[row : row + 1])
-        alone, _ = made.step(memory, state, few, np.zeros(1, dtype=np.int64), NO_PENALTY, 5)
-        np.testing.assert_allclose(alone.log_p_RC[0], said.log_p_RC[row], atol=1e-5)
-        assert alone.next_RC[0].tolist() == said.next_RC[row].tolist()
+    assert_same_in_any_company(transformer(*kind), 1e-5)
 
 
 def test_in_8_bits_all_matrices_and_tables_are():

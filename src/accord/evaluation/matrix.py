@@ -1,7 +1,7 @@
 """All directions of a model at once: translated, scored, averaged."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -141,25 +141,8 @@ def evaluation_name(
     lines: tuple[int, int] | None = None,
 ) -> str:
     """The folder of an evaluation: `test-beam4`, and whatever differs from the defaults."""
-    usual = SearchSettings()
-    parts = [split, f"beam{settings.beam}"]
-    if settings.length_penalty != usual.length_penalty:
-        parts.append(f"penalty{settings.length_penalty:g}")
-    if settings.vocabulary != usual.vocabulary:
-        parts.append(f"{settings.vocabulary}-vocabulary")
-    if settings.no_repeat_ngram != usual.no_repeat_ngram:
-        parts.append(f"norepeat{settings.no_repeat_ngram}")
-    if settings.pivot_nbest != usual.pivot_nbest:
-        parts.append(f"pivots{settings.pivot_nbest}")
-    if settings.window != usual.window:
-        parts.append(f"window{settings.window}")
-    if checkpoint != "best":
-        parts.append(checkpoint)
-    if limit is not None:
-        parts.append(f"first{limit}")
-    if lines is not None:
-        parts.append(f"lines{lines[0]}-{lines[1]}")
-    return "-".join(parts)
+    others = _differences(settings, checkpoint, limit, lines)
+    return "-".join([split, f"beam{settings.beam}", *(part for _, _, part in others)])
 
 
 def evaluation_options(
@@ -170,25 +153,39 @@ def evaluation_options(
     lines: tuple[int, int] | None = None,
 ) -> list[str]:
     """The options of `accord evaluate` that make an evaluation of the same name."""
-    usual = SearchSettings()
     given: dict[str, object] = {"split": split} if split != "test" else {}
-    for name in (
-        "beam",
-        "length_penalty",
-        "vocabulary",
-        "no_repeat_ngram",
-        "pivot_nbest",
-        "window",
-    ):
-        if getattr(settings, name) != getattr(usual, name):
-            given[name] = getattr(settings, name)
+    if settings.beam != SearchSettings().beam:
+        given["beam"] = settings.beam
+    others = _differences(settings, checkpoint, limit, lines)
+    given |= {key: value for key, value, _ in others if key != "window"}  # no option has that
+    return [part for key, value in given.items() for part in (flag(key), str(value))]
+
+
+_SEARCH_PARTS = {
+    "length_penalty": "penalty{:g}",
+    "vocabulary": "{}-vocabulary",
+    "no_repeat_ngram": "norepeat{}",
+    "pivot_nbest": "pivots{}",
+    "window": "window{}",
+}
+
+
+def _differences(
+    settings: SearchSettings, checkpoint: str, limit: int | None, lines: tuple[int, int] | None
+) -> Iterator[tuple[str, object, str]]:
+    """What differs from the defaults: a key, its value, and how the name says it."""
+    usual = SearchSettings()
+    for key, form in _SEARCH_PARTS.items():
+        value = getattr(settings, key)
+        if value != getattr(usual, key):
+            yield key, value, form.format(value)
     if checkpoint != "best":
-        given["checkpoint"] = checkpoint
+        yield "checkpoint", checkpoint, checkpoint
     if limit is not None:
-        given["limit"] = limit
+        yield "limit", limit, f"first{limit}"
     if lines is not None:
-        given["lines"] = f"{lines[0]}-{lines[1]}"
-    return [part for name, value in given.items() for part in (flag(name), str(value))]
+        span = f"{lines[0]}-{lines[1]}"
+        yield "lines", span, f"lines{span}"
 
 
 def _find_sets(

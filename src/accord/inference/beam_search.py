@@ -187,8 +187,8 @@ class TorchEngine:
     def fitting(self, longest: int, settings: SearchSettings) -> int:
         """How many rows to search at once; on a GPU a power of two, as its graphs have.
 
-        What hypotheses keep of their steps then takes at most so much of a GPU's memory: while a
-        batch is made smaller, the old one and the new one are there.
+        Caches of a batch take at most `_SHARE_OF_GPU` of its memory: when a batch is made smaller
+        in the middle of a search, the old ones and the new ones are there.
         """
         if self.device.type != "cuda":
             return fitting_on_cpu(longest, settings.batch_tokens, settings.beam)
