@@ -36,8 +36,7 @@ class FlatGradients:
         self.buffers.zero_()
 
     def add(self, loss: Tensor) -> None:
-        """Add the gradient of a loss: of all parameters at once, since on a GPU one kernel for each
-        takes three times as long."""
+        """Add the gradient of a loss, of all parameters by one kernel instead of one for each."""
         found = torch.autograd.grad(loss, self.parameters, allow_unused=True)
         pairs = [(p.grad, grad) for p, grad in zip(self.parameters, found, strict=True)]
         known = [(total, grad) for total, grad in pairs if total is not None and grad is not None]
