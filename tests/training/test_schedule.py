@@ -1,7 +1,7 @@
 import pytest
 
 from accord.objectives.base import is_due
-from accord.training.optim import learning_rate
+from accord.training.optim import ScheduleKind, learning_rate
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,17 @@ def test_constant_and_no_warmup() -> None:
     assert learning_rate(77, "constant", peak=0.3) == 0.3
     assert learning_rate(1, "inverse-sqrt", peak=0.3, warmup=0) == 0.3
     assert learning_rate(4, "paper", peak=0.3, warmup=0) == pytest.approx(0.15)
+
+
+@pytest.mark.parametrize("kind", ["paper", "inverse-sqrt", "constant"])
+def test_the_last_steps_take_any_rate_down_to_nothing(kind: ScheduleKind) -> None:
+    def share(step: int) -> float:
+        plain = learning_rate(step, kind, peak=0.3, warmup=10)
+        return (
+            learning_rate(step, kind, peak=0.3, warmup=10, steps_left=101 - step, decay=4) / plain
+        )
+
+    assert [share(step) for step in (50, 97, 98, 99, 100)] == pytest.approx([1, 1, 0.75, 0.5, 0.25])
 
 
 @pytest.mark.parametrize(("every", "due"), [(1, [4, 5, 6, 7, 8, 9]), (3, [4, 7]), (9, [4])])

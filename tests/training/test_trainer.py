@@ -258,6 +258,17 @@ def test_the_first_step_is_number_1_of_the_schedule(toy, tmp_path, monkeypatch):
     assert [line["lr"] for line in metrics(tmp_path, "train")] == rates
 
 
+def test_the_rate_falls_to_nothing_over_the_last_steps(toy, tmp_path):
+    optimizer = {"kind": "adam", "schedule": "constant", "learning_rate": 0.01, "decay": 4}
+    train(
+        experiment(
+            toy, tmp_path, training__steps=6, training__log_every=1, training__optimizer=optimizer
+        )
+    )
+    rates = [line["lr"] for line in metrics(tmp_path, "train")]
+    assert rates == pytest.approx([0.01, 0.01, 0.01, 0.0075, 0.005, 0.0025])
+
+
 # --- what is said ----------------------------------------------------------------------------
 
 

@@ -169,6 +169,9 @@ class OptimizerSettings(Section):
     in `warmup` steps, then the same fall. By default paper for adafactor, inverse-sqrt for adam."""
     warmup: Annotated[Whole, Field(ge=1)] = 10_000
     """Steps before the rate begins to fall."""
+    decay: Annotated[Whole, Field(ge=0)] = 0
+    """Last steps of `training.steps` over which the rate falls on, in a straight line, to 0. A run
+    that `training.minutes` ends may not come so far."""
 
     @property
     def peak(self) -> float:

@@ -47,13 +47,22 @@ ScheduleKind = Literal["paper", "inverse-sqrt", "constant"]
 
 
 def learning_rate(
-    step: int, kind: ScheduleKind = "paper", *, peak: float = 0.01, warmup: int = 10_000
+    step: int,
+    kind: ScheduleKind = "paper",
+    *,
+    peak: float = 0.01,
+    warmup: int = 10_000,
+    steps_left: int | None = None,
+    decay: int = 0,
 ) -> float:
     """The rate of one step.
 
     `paper` holds the peak for `warmup` steps; `inverse-sqrt` rises to it in a straight line. Both
-    then fall with 1/sqrt(step). With the defaults, `paper` is 1/sqrt(max(step, 10000)).
+    then fall with 1/sqrt(step). With the defaults, `paper` is 1/sqrt(max(step, 10000)). Whatever
+    the kind, the last `decay` steps take it to 0: `steps_left` counts this one.
     """
+    if decay and steps_left is not None and steps_left < decay:
+        peak *= steps_left / decay
     if kind == "constant":
         return peak
     warmup = max(warmup, 1)

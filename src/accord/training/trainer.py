@@ -301,7 +301,14 @@ class Trainer:
 
     def _rate(self, step: int) -> float:
         settings = self.settings.optimizer
-        return learning_rate(step, settings.shape, peak=settings.peak, warmup=settings.warmup)
+        return learning_rate(
+            step,
+            settings.shape,
+            peak=settings.peak,
+            warmup=settings.warmup,
+            steps_left=self.settings.steps - step + 1,
+            decay=settings.decay,
+        )
 
     def _update(self, batch: Batch, inputs: list[list[Any]]) -> list[Work[Any]]:
         step = self.step + 1
