@@ -167,3 +167,30 @@ def test_lines_are_scored_by_themselves_and_each_look_is_noted(runs):
         call("--lines", "1-4", "--limit", "4").exception
     )
     assert len(read_uses(runs / "short")) == before + 2
+
+
+def test_a_set_that_the_run_does_not_have_is_read_from_text(runs, tmp_path):
+    def call(split, *options):
+        line = ["evaluate", str(runs / "short"), "--beam", "1", "--split", split, "-q", *options]
+        return CliRunner().invoke(app, line)
+
+    for language in ("de", "fr"):  # no English: two directions are left
+        (tmp_path / f"t.{language}").write_text("\n".join(WORDS[language]) + "\n", "utf-8")
+    result = call(f"ten={tmp_path}/t.{{lang}}", "--lines", "2-9", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["name"], found["split"]) == ("ten-beam1-lines2-9", "ten")
+    assert [f"{row['source']}-{row['target']}" for row in found["directions"]] == ["de-fr", "fr-de"]
+    assert any("nothing took its lines out" in note for note in found["notes"])
+    assert "ten set all, lines 2 to 9: scored once" in result.stderr
+    kept = read(runs / "short/evaluation/ten-beam1-lines2-9")
+    assert kept.lines[0].references == tuple(WORDS["fr"][1:9])
+    assert read_uses(runs / "short")[-1].split == "ten"
+    for wrong, told in (
+        (f"x={tmp_path}/no.{{lang}}", "needs a file in two of the languages en, de, fr"),
+        (f"x={tmp_path}/t.de", "{lang} in the place of the language"),
+        (f"test={tmp_path}/t.{{lang}}", "other than dev and test"),
+        ("news=", "names no set"),
+        ("news", "the run has no 'news' set"),
+    ):
+        assert told in str(call(wrong).exception)

@@ -399,6 +399,11 @@ def test_settings_are_chosen_on_dev_unless_this_is_final(tmp_path, monkeypatch):
     path.write_text(yaml.safe_dump({**PLAN, "evaluate": some}), "utf-8")
     assert evaluations(path) == ["dev-beam4", "test-beam4", "dev-beam1-lines11-20"]
     assert evaluations(path, final=True) == ["test-beam4", "test-beam1-lines11-20"]
+    last = [{"split": "test", "lines": "11-20"}, {"split": "news=n.{lang}", "beam": 1}]
+    path.write_text(yaml.safe_dump({**PLAN, "evaluate": some, "final": last}), "utf-8")
+    assert evaluations(path)[0] == "dev-beam4"
+    assert evaluations(path, final=True) == ["test-beam4-lines11-20", "news-beam1"]
+    path.write_text(yaml.safe_dump({**PLAN, "evaluate": some}), "utf-8")
     for more, split in (([], "dev"), (["--final"], "test")):
         printed = CliRunner().invoke(app, ["study", str(path), "--dry-run", *more]).stdout
         assert f"--split {split} --beam 1 --checkpoint best --lines 11-20" in printed
@@ -413,6 +418,7 @@ def test_settings_are_chosen_on_dev_unless_this_is_final(tmp_path, monkeypatch):
     ("options", "said"),
     [
         ({"lines": "20-11"}, "key evaluate.0.lines: '20-11' is not allowed"),
+        ({"split": "news"}, "key evaluate.0.split: 'news' is not allowed"),
         ({"lines": "1-5", "limit": 5}, "both limit 5 and lines 1-5 are given"),
     ],
 )

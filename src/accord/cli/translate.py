@@ -112,7 +112,10 @@ def _describer(translator: Any) -> Any:
 @grouped
 def evaluate(
     run: RunPath,
-    split: Annotated[str, typer.Option(help="test or dev.")] = "test",
+    split: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="test, dev, or another set: news=news.{lang}.gz."),
+    ] = "test",
     against: Annotated[
         Path | None,
         typer.Option(metavar="RUN", help="Paired tests against a run evaluated the same way."),
@@ -172,10 +175,11 @@ def evaluate(
         Console().print(tables(found.evaluation, found.comparison))
     typer.echo(f"{found.directory}: figures and translations written", err=True)
     for same, uses in counted(read_uses(run)).items():
-        if split == "test" and same.split == split and uses[-1].date == found.evaluation.date:
+        scored = found.evaluation
+        if scored.split != "dev" and (same.split, uses[-1].date) == (scored.split, scored.date):
             times = "once" if len(uses) == 1 else f"{len(uses)} times"
             typer.echo(
-                f"test set {same.set}, lines {same.first:,} to {same.last:,}: scored {times} by "
-                "this run; choose settings with --split dev",
+                f"{same.split} set {same.set}, lines {same.first:,} to {same.last:,}: scored "
+                f"{times} by this run; choose settings with --split dev",
                 err=True,
             )

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from accord.config.schema import Cleaning, HeldOut, PairSet, pair_languages
 from accord.data.cleaning import mend
@@ -21,6 +22,47 @@ class EvaluationSet:
 
     def __len__(self) -> int:
         return len(next(iter(self.lines.values())))
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Those it has lines in."""
+        return tuple(self.lines)
+
+
+@dataclass(frozen=True)
+class GivenSet:
+    """A multi-parallel set from text files instead of a store, to be evaluated on under a name."""
+
+    name: str
+    text: EvaluationSet
+
+    def sets(self, split: str) -> list[EvaluationSet]:
+        """The set, if it is asked for by its name."""
+        return [self.text] if split == self.name else []
+
+    def pair(self, split: str, source: str, target: str) -> tuple[list[str], list[str]]:
+        """Sentences and their references for one direction; empty where there are none."""
+        for item in self.sets(split):
+            if source in item.languages and target in item.languages:
+                return item.lines[source], item.lines[target]
+        return [], []
+
+
+def read_given_set(name: str, path: str, languages: Sequence[str], cleaning: Cleaning) -> GivenSet:
+    """The set in those of the languages that have a file; `path` has {lang} in it."""
+    there = [
+        language
+        for language in languages
+        if Path(path.replace("{lang}", language).partition("::")[0]).exists()
+    ]
+    if "{lang}" not in path or len(there) < 2:
+        raise AccordError(
+            f"a set to evaluate on needs a file in two of the languages {', '.join(languages)}; "
+            f"there are {len(there)}",
+            where=path,
+            fix="give a path with {lang} in the place of the language: news.{lang}.gz",
+        )
+    return GivenSet(name, _multi_parallel(HeldOut(path=path), there, cleaning))
 
 
 def read_held_out(

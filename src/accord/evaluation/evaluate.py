@@ -7,10 +7,11 @@ from pathlib import Path
 
 import torch
 
+from accord.data.held_out import read_given_set
 from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory, read, write, write_comparison
 from accord.evaluation.matrix import evaluate, evaluation_name, evaluation_options
-from accord.evaluation.records import Evaluated, Evaluation, Origin
+from accord.evaluation.records import Evaluated, Evaluation, Origin, parse_split
 from accord.evaluation.significance import Comparison, compare
 from accord.evaluation.uses import note, uses_of
 from accord.files import clear_leftovers_in
@@ -53,16 +54,23 @@ def evaluate_run(
     """Evaluate all directions of a run and write RUN/evaluation/NAME, replacing an earlier one.
 
     RUN/scored.jsonl is told which sentences were scored.
+    `split` is one of the run's sets, or `NAME=PATH`: another multi-parallel set, with {lang}.
     `against` is another run that was evaluated in the same way before: both are compared by paired
     tests, written to against-RUN.json beside the figures.
     """
     progress = progress or Silent()
     opened = RunDirectory(run)
-    opened.experiment()  # says so if this is no run directory
+    experiment = opened.experiment()  # says so if this is no run directory
     clear_leftovers_in(run / "evaluation")
-    name = evaluation_name(split, settings, checkpoint, limit, lines)
+    set_name, path = parse_split(split)
+    name = evaluation_name(set_name, settings, checkpoint, limit, lines)
     options = evaluation_options(split, settings, checkpoint, limit, lines)
     other = _other(against, run, name, options) if against else None
+    held_out = (
+        opened.held_out
+        if path is None
+        else read_given_set(set_name, path, experiment.languages, experiment.cleaning)
+    )
     # Found once: a run that is still training may have another best checkpoint a moment later.
     chosen = find_checkpoint(opened.path, checkpoint)
     model = TorchBackend.load(run, LoadSettings(chosen.path.name, device, threads, precision))
@@ -76,9 +84,9 @@ def evaluate_run(
     )
     evaluated = evaluate(
         Translator.of(model),
-        opened.held_out,
+        held_out,
         origin,
-        split=split,
+        split=set_name,
         settings=settings,
         pivot=pivot,
         ensemble=ensemble,

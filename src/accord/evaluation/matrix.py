@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import accord
+from accord.data.held_out import GivenSet
 from accord.data.language_id import MIN_WORDS
 from accord.data.store import HeldOutSets
 from accord.data.workers import run_all
@@ -67,7 +68,7 @@ class _Searched:
 
 def evaluate(
     translator: "Translator",
-    held_out: HeldOutSets,
+    held_out: HeldOutSets | GivenSet,
     origin: Origin,
     *,
     split: str = "test",
@@ -98,6 +99,11 @@ def evaluate(
     identified = identifiable(graph.languages)
     missing = tuple(str(direction) for direction in graph.directions if direction not in sets)
     notes = _notes(graph, sets, split, bool(identified), pivot, ensemble)
+    if isinstance(held_out, GivenSet):
+        notes += (
+            f"{split} was read from {held_out.text.origin}; nothing took its lines out of the "
+            "training text",
+        )
     for note in notes:
         progress.note(note)
 
@@ -189,7 +195,7 @@ def _differences(
 
 
 def _find_sets(
-    held_out: HeldOutSets,
+    held_out: HeldOutSets | GivenSet,
     split: str,
     graph: TranslationGraph,
     limit: int | None,

@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from accord.data.store import HeldOutSets
+from accord.data.held_out import EvaluationSet, GivenSet
+from accord.data.store import HeldOutSet, HeldOutSets
 from accord.errors import AccordError
 from accord.files import sealed
 from accord.graph import Direction
@@ -82,8 +83,23 @@ def parse_lines(text: str) -> tuple[int, int]:
     return first, last
 
 
+def parse_split(text: str) -> tuple[str, str | None]:
+    """Name and, for a set that the run does not have, path: of `dev`, or `news=news.{lang}.gz`."""
+    name, given, path = text.partition("=")
+    if not given:
+        return name, None
+    if name in ("dev", "test") or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.]*", name) or not path:
+        raise AccordError(
+            f"{text!r} names no set",
+            where="--split",
+            fix="give a name of letters and digits, other than dev and test, and a path: "
+            "news=news.{lang}.gz",
+        )
+    return name, path
+
+
 def find_sets(
-    held_out: HeldOutSets,
+    held_out: HeldOutSets | GivenSet,
     split: str,
     directions: Sequence[Direction],
     limit: int | None,
@@ -94,9 +110,10 @@ def find_sets(
     A set that has fewer lines than are asked for is refused.
     """
     part = slice(limit) if lines is None else slice(lines[0] - 1, lines[1])
+    sets: Sequence[HeldOutSet | EvaluationSet] = held_out.sets(split)
     names = {
         (source, target): item.name
-        for item in reversed(held_out.sets(split))  # the first that has both languages counts
+        for item in reversed(sets)  # the first that has both languages counts
         for source in item.languages
         for target in item.languages
     }

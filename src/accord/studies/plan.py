@@ -7,7 +7,7 @@ written as for `--set`; in them `{out}` is the study's directory, `{variant}` th
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -17,7 +17,7 @@ from accord.config.schema import Experiment
 from accord.config.section import Real, Section, Whole
 from accord.errors import AccordError
 from accord.evaluation.matrix import evaluation_name
-from accord.evaluation.records import parse_lines
+from accord.evaluation.records import parse_lines, parse_split
 from accord.inference.ensemble import Ensemble
 from accord.inference.results import SearchSettings
 from accord.studies.commands import assignment
@@ -35,11 +35,21 @@ def _checked_lines(text: str) -> str:
     return text
 
 
+def _checked_split(text: str) -> str:
+    try:
+        name, path = parse_split(text)
+    except AccordError as error:
+        raise ValueError(f"{error.what}: {error.fix}") from None
+    if path is None and name not in ("dev", "test"):
+        raise ValueError(f"{text!r} is neither dev nor test, nor a name and a path: news=PATH")
+    return text
+
+
 class EvaluationOptions(Section):
     """How a run is evaluated: options of `accord evaluate`."""
 
-    split: Literal["test", "dev"] = "dev"
-    """dev, by which settings are chosen, or test; `accord study --final` is always on test."""
+    split: Annotated[str, AfterValidator(_checked_split)] = "dev"
+    """dev, by which settings are chosen, test, or another set: news=news.{lang}.gz."""
     beam: Annotated[Whole, Field(ge=1)] = 4
     """Beam size; 1 is greedy search."""
     checkpoint: str = "best"
@@ -60,7 +70,8 @@ class EvaluationOptions(Section):
         """The name of the evaluation that runs get by it."""
         lines = None if self.lines is None else parse_lines(self.lines)
         search = SearchSettings(beam=self.beam)
-        return evaluation_name(self.split, search, self.checkpoint, self.limit, lines)
+        split, _ = parse_split(self.split)
+        return evaluation_name(split, search, self.checkpoint, self.limit, lines)
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -99,6 +110,8 @@ class StudyPlan(Section):
     """How many of its newest checkpoints `accord average` takes when a run is trained."""
     evaluate: Evaluations = (EvaluationOptions(),)
     """Options of `accord evaluate`, or a list of several."""
+    final: Evaluations | None = None
+    """The same for `accord study --final`; by default `evaluate` on the test set."""
     against: str | None = None
     """The branch that all others are tested against, by paired bootstrap."""
     parallel: Annotated[Whole, Field(ge=1)] = 1
@@ -169,7 +182,7 @@ def plan_study(
 ) -> PlannedStudy:
     """Read a plan, put `changes` in the place of its keys, and check every run's experiment.
 
-    If it is `final`, all its evaluations are on test sentences.
+    If it is `final`, its evaluations are those of its key `final`, or all on test sentences.
     """
     plan, where = load_section(file, StudyPlan, "plan", _HELP)
     given = {key: value for key, value in (changes or {}).items() if value is not None}
@@ -181,7 +194,7 @@ def plan_study(
         )
     if final:
         on_test = (item.model_copy(update={"split": "test"}) for item in plan.evaluate)
-        given["evaluate"] = tuple(dict.fromkeys(on_test))
+        given["evaluate"] = plan.final or tuple(dict.fromkeys(on_test))
     plan = plan.model_copy(update=given)
     _check(plan, only, where)
     place = out or Path("studies") / file.stem
@@ -207,7 +220,7 @@ def _check_sets(study: PlannedStudy) -> None:
     """The sentences to evaluate on are known before any time is spent on training."""
     for run in study.branches:
         for options in study.plan.evaluate:
-            if options.split not in run.experiment.held_out:
+            if "=" not in options.split and options.split not in run.experiment.held_out:
                 dev = options.split == "dev"
                 raise AccordError(
                     f"{run.name} is to be evaluated on the {options.split} set, but the experiment "
