@@ -10,7 +10,6 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 # What pages show or link to, beside the pages themselves.
@@ -50,8 +49,3 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         for path in sorted(ROOT.glob(pattern))
     ]
     return Files([*theme, *ours])
-
-
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """A table begins after an empty line, also where a comment says what its figures are from."""
-    return re.sub(r"-->\n\|", "-->\n\n|", markdown)
