@@ -11,7 +11,6 @@ from published import not_in_linked_pages, numbers, tables, wrong_cells
 ROOT = Path(__file__).parents[1]
 RESULTS = sorted((ROOT / "docs/results").glob("*.md"))
 PAGES = [ROOT / "README.md", *RESULTS]
-BOUND = [*PAGES, ROOT / "docs/reproduce.md"]
 LINKED, NONE_KEPT = "in the linked pages", "not kept"
 
 
@@ -21,7 +20,7 @@ def tables_of(page):
 
 CASES = [
     pytest.param(table, id=f"{page.stem}-{number}")
-    for page in BOUND
+    for page in PAGES
     for number, table in enumerate(tables_of(page))
     if table.bound_to not in ("", NONE_KEPT)
 ]
