@@ -6,28 +6,15 @@ links mean the same on the site as in a checkout.
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-ROOT = Path(__file__).parents[1]
-# What pages show or link to, beside the pages themselves.
-PATTERNS = (
-    "*.md",
-    "LICENSE",
-    "docs/*.css",
-    "docs/*.md",
-    "docs/*.png",
-    "docs/figures/*.svg",
-    "docs/results/*.json",
-    "docs/results/*.md",
-    "benchmarks/*.md",
-    "benchmarks/*.py",
-    "recipes/**/*.yaml",
-    "research/theory/*.md",
-    "research/theory/*.svg",
-)
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("*.md", "docs/**/*.md", "benchmarks/*.md", "research/**/*.md")
+STYLE = ROOT / "docs/site.css"
 
 
 def github_anchor(title: str, separator: str) -> str:
@@ -43,9 +30,18 @@ def on_config(config: MkDocsConfig) -> None:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Take our files instead of those of docs/ alone; what comes from the theme stays."""
     theme = [file for file in files if file.src_dir != config.docs_dir]
+    pages = sorted(page for pattern in PAGES for page in ROOT.glob(pattern))
+    linked = {path for page in pages for path in linked_files(page)}
     ours = [
         File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path))
-        for pattern in PATTERNS
-        for path in sorted(ROOT.glob(pattern))
+        for path in [*pages, STYLE, *sorted(linked - set(pages))]
     ]
     return Files([*theme, *ours])
+
+
+def linked_files(page: Path) -> Iterator[Path]:
+    """The files of the repository that a page links to or shows: figures, recipes, source."""
+    for link in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+        path = (page.parent / link).resolve()
+        if path.is_file() and path.is_relative_to(ROOT):
+            yield path
