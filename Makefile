@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 export OMP_WAIT_POLICY ?= PASSIVE
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test check faults mutants bench docs clean
+.PHONY: help demo test check faults mutants bench docs site clean
 help:
 	@echo "make demo    the tour: built-in corpus, store, Basic and Agree, evaluation, report (5 minutes)"
 	@echo "make test    all tests that need no GPU"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench   benchmarks that run here (needs ../shared/data)"
 	@echo "make mutants which changes to the code no test notices: a sample of seven modules (an hour)"
 	@echo "make docs    the reference of the experiment file, made from the code"
+	@echo "make site    all pages as a site, links checked: site/index.html"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -46,5 +47,8 @@ mutants: $(READY)
 docs: $(READY)
 	$(BIN)/python docs/make_reference.py
 
+site: $(READY)
+	$(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) demo build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

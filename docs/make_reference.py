@@ -72,9 +72,9 @@ accord config --schema                            # JSON schema, for editors
 
 ## Changing keys on the command line
 
-`config`, `graph` and `prepare` take `--set KEY=VALUE`, as often as needed. Dots lead into sections,
-items of lists are numbered from 0, and the value is read as YAML (so lists and mappings work; quote
-them for the shell). Errors in it name the `--set` instead of a line.
+`config`, `graph`, `prepare`, `train` and `reproduce` take `--set KEY=VALUE`, as often as needed.
+Dots lead into sections, items of lists are numbered from 0, and the value is read as YAML (so lists
+and mappings work; quote them for the shell). Errors in it name the `--set` instead of a line.
 
 ```
 accord config recipes/demo.yaml --set vocabulary.size=800 --set corpora.0.limit=1000

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,10 +20,11 @@ COMMANDS = (
 )
 
 
-def accord(*arguments, cwd=None, code=0, **variables):
+def accord(*arguments, cwd=None, code=0, said=None, **variables):
     run = subprocess.run(
         [sys.executable, "-m", "accord", *map(str, arguments)],
         capture_output=True,
+        input=said,
         text=True,
         cwd=cwd,
         check=False,
@@ -138,20 +140,39 @@ def test_a_closed_pipe_is_no_accident(toy):
 def test_every_command_of_the_readme_works(tmp_path):
     """R10: what the README shows is executed as it stands there, or nearly."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    commands = re.findall(r"^accord (.+?)(?:\s+#.*)?$", text, re.MULTILINE)
-    assert len(commands) >= 12
-    (tmp_path / "recipes").symlink_to(ROOT / "recipes")
-    for command in commands:
-        name, *rest = command.split()
+    shown = re.findall(r'^(?:echo "(.+)" \| )?accord (.+?)(?:\s+#.*)?$', text, re.MULTILINE)
+    assert len(shown) >= 12
+    own = after_the_tour(tmp_path)
+    for said, command in shown:
+        name, *rest = shlex.split(command)
         if name == "serve":
             serve_a_moment(rest, tmp_path)
         elif name == "fetch":  # has a network in its way
             accord(name, *rest, "--help")
         else:
-            accord(name, *rest, *less(command), cwd=tmp_path)
+            cwd = own if name == "init" or "experiment" in command else tmp_path
+            accord(name, *rest, *less(command), cwd=cwd, said=said or None)
     (code,) = re.findall(r"```python\n(.+?)```", text, re.DOTALL)
     run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, text=True)
     assert run.returncode == 0
+
+
+def after_the_tour(directory):
+    """What `make demo` leaves behind, in short; returns a directory with text of one's own."""
+    (directory / "recipes").symlink_to(ROOT / "recipes")
+    for command in (
+        "builtin demo/text",
+        "prepare recipes/demo.yaml",
+        "train recipes/demo.yaml",
+        "train recipes/demo-agree.yaml",
+    ):
+        accord(*command.split(), *less(command), cwd=directory)
+    own = directory / "own"
+    own.mkdir()
+    for language in ("en", "de"):
+        text = directory / f"demo/text/train.en-de.{language}"
+        (own / f"talks.{language}").write_bytes(text.read_bytes())
+    return own
 
 
 def less(command):

@@ -13,6 +13,7 @@ import yaml
 from accord.cli import app
 from accord.config.load import load
 from accord.config.schema import Cleaning, Experiment, Format
+from accord.data.prepare import prepare
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("research/**/*.md")])
@@ -87,14 +88,33 @@ def test_links_lead_somewhere(page):
 
 
 COMMANDS = typer.main.get_command(app).commands
+SHELLS = ("", "sh", "bash", "console")
+
+
+def commands(text):
+    """The commands of Accord in a block of shell, also behind a pipe or after &&."""
+    for line in text.replace("\\\n", " ").splitlines():
+        if not re.search(r"\baccord \w", line):
+            continue
+        words = shlex.shlex(line.removeprefix("$ "), posix=True, punctuation_chars="|&;")
+        words.whitespace_split = True
+        command = []
+        for word in [*words, ";"]:
+            if set(word) <= set("|&;"):
+                if command[:1] == ["accord"]:
+                    yield shlex.join(command)
+                command = []
+            elif not re.fullmatch(r"\$\{\w+\[@\]\}", word):  # options kept in an array
+                command.append(word)
+
+
 SHOWN = sorted(
     {
-        line.removeprefix("$ ").partition(" # ")[0].strip()
+        command
         for page in PAGES
-        for kind in ("", "sh", "console")
+        for kind in SHELLS
         for text in blocks(page, kind)
-        for line in text.splitlines()
-        if re.match(r"(\$ )?accord ", line)
+        for command in commands(text)
     }
 )
 
@@ -109,6 +129,8 @@ def test_commands_shown_exist_with_their_options(line):
 
 def test_commands_are_found_and_wrong_ones_would_be_noticed():
     assert len(SHOWN) > 8
+    shown = "$ cat a | accord translate run \\\n  --to fr  # so\nexport X=1 && accord demo"
+    assert list(commands(shown)) == ["accord translate run --to fr", "accord demo"]
     with pytest.raises(Exception, match="No such option"):
         COMMANDS["prepare"].make_context("prepare", ["x.yaml", "--wrokers", "2"])
 
@@ -116,8 +138,10 @@ def test_commands_are_found_and_wrong_ones_would_be_noticed():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_in_the_text_exist(page):
     for code in _INLINE.findall(_FENCE.sub("", TEXTS[page])):
-        if found := re.match(r"accord ([a-z]+)", code):
+        if found := re.match(r"accord ([a-z][a-z-]*)", code):
             assert found[1] in COMMANDS, code
+            known = {name for parameter in COMMANDS[found[1]].params for name in parameter.opts}
+            assert set(re.findall(r"(?<!\S)\[?(--[a-z0-9-]+)", code)) <= known | {"--help"}, code
 
 
 @pytest.mark.parametrize("text", cases("yaml"))
@@ -125,6 +149,29 @@ def test_experiment_files_shown_are_valid(tmp_path, text):
     path = tmp_path / "shown.yaml"
     path.write_text(text, encoding="utf-8")
     load(path)
+
+
+def test_the_page_names_all_commands_that_take_set():
+    page = TEXTS[ROOT / "docs/experiment.md"].partition(" take `--set KEY=VALUE`")[0]
+    named = re.findall("`([a-z]+)`", page.rpartition("\n")[2])
+    takes = [
+        name
+        for name, command in COMMANDS.items()
+        if any("--set" in parameter.opts for parameter in command.params)
+    ]
+    assert set(named) == set(takes)
+
+
+def test_the_store_opens_in_python_as_shown(toy, tmp_path, monkeypatch, capsys):
+    [shown] = [
+        text for text in blocks(ROOT / "docs/prepare.md", "python") if "store = Store" in text
+    ]
+    prepare(load(toy, [f"store={tmp_path}/demo/store"]), workers=1)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(shown, names)
+    assert capsys.readouterr().out.startswith("en-de ")
+    assert len(names["source"]) == len(names["reference"]) > 0
 
 
 @pytest.mark.parametrize("text", cases("python"))

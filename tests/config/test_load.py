@@ -168,9 +168,19 @@ def test_pairwise_needs_a_pivot_between_the_pair(tmp_path):
     assert "no corpora of de-es meet in a pivot language" in complaint(tmp_path, text)
 
 
-def test_shorthands_inside_lists_make_room_for_overrides(tmp_path):
-    found = experiment(tmp_path, GOOD, "corpora.1.train.0.format=iwslt")
-    assert found.corpora[1].train[0].format == "iwslt"
+def test_shorthands_make_room_for_overrides(tmp_path):
+    found = experiment(
+        tmp_path,
+        GOOD,
+        "corpora.0.train.0.format=iwslt",
+        "corpora.1.train.0.format=iwslt",
+        "test.sets.0.format=sgm",
+    )
+    assert [corpus.train[0].format for corpus in found.corpora] == ["iwslt", "iwslt"]
+    assert found.corpora[0].train[0].path == "data/train.{lang}"
+    assert found.test.sets[0].format == "sgm"
+    assert "no place 1" in complaint(tmp_path, GOOD, "corpora.0.train.1.format=iwslt")
+    assert "no place 'sets'" in complaint(tmp_path, GOOD, "languages.sets=1")
 
 
 def test_a_missing_file_proposes_the_nearest(tmp_path):

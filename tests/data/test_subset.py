@@ -19,8 +19,8 @@ from accord.training.trainer import train
 from toy_training import prepared
 
 
-def prepare_from(experiment, source, out, pairs, *, code=0):
-    line = ["prepare", experiment, "--from-store", source, "--pairs", pairs]
+def prepare_from(experiment, source, out, pairs, *more, code=0):
+    line = ["prepare", experiment, "--from-store", source, "--pairs", pairs, *more]
     result = CliRunner().invoke(app, [*map(str, line), "--set", f"store={out}"])
     assert result.exit_code == code, result.output
     return result
@@ -118,6 +118,16 @@ def test_mistakes_are_told(toy, store, tmp_path):
         store.directory, tmp_path / "out", 20, other
     )
     assert sorted(path.name for path in tmp_path.glob("*/manifest.json")) == ["manifest.json"] * 2
+
+
+def test_the_statistics_of_a_cut_are_written_as_json(toy, store, tmp_path):
+    result = prepare_from(toy, store.directory, tmp_path / "a", 40, "--json", tmp_path / "a.json")
+    facts = json.loads((tmp_path / "a.json").read_text("utf-8"))
+    assert [corpus["lines"] for corpus in facts["corpora"]] == [40, 40, 40]
+    assert result.stdout.startswith("--set store=")
+    result = prepare_from(toy, store.directory, tmp_path / "b", 40, "--json", "-")
+    assert json.loads(result.stdout) == facts
+    assert "--set store=" in result.stderr
 
 
 def test_the_store_and_the_number_of_pairs_go_together(toy):

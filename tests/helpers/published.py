@@ -186,6 +186,9 @@ def wrong_cells(table: Table) -> list[str]:
         if len(table.columns) != len(cells):
             return [f"the binding names {len(table.columns)} columns, the table has {len(cells)}"]
         for column, cell in zip(table.columns, cells, strict=True):
+            if "](" in cell:
+                wrong += [f"row {label!r}: {lost}" for lost in _not_in_links(table.page, cell)]
+                continue
             if "-" in (column, row_key) or cell in ("", "–"):
                 continue
             key = column.replace("{}", row_key) if "{}" in column else f"{row_key} {column}"
@@ -227,16 +230,23 @@ def _same(text: str, value: float) -> bool:
 
 def not_in_linked_pages(table: Table) -> list[str]:
     """Numbers of a table whose rows link to the pages that they are from."""
-    wrong = []
-    for label, cells in zip(table.labels, table.cells, strict=True):
-        row = " ".join(cells)
-        links = re.findall(r"\]\(([^)#]+)", row)
-        known = [
-            float(number.replace("−", "-").replace(",", "").removesuffix(" M"))
-            for link in links
-            for number in numbers((table.page.parent / link).read_text(encoding="utf-8"))
-        ]
-        shown = numbers(re.sub(r"\]\([^)]*\)", "", row))
-        lost = [text for text in shown if not any(_same(text, value) for value in known)]
-        wrong += [f"row {label!r}: {text} is not in {links}" for text in lost]
-    return wrong
+    return [
+        f"row {label!r}: {lost}"
+        for label, cells in zip(table.labels, table.cells, strict=True)
+        for lost in _not_in_links(table.page, " ".join(cells))
+    ]
+
+
+def _not_in_links(page: Path, text: str) -> list[str]:
+    links = re.findall(r"\]\(([^)#]+)", text)
+    known = [
+        float(number.replace("−", "-").replace(",", "").removesuffix(" M"))
+        for link in links
+        for number in numbers((page.parent / link).read_text(encoding="utf-8"))
+    ]
+    shown = numbers(re.sub(r"\]\([^)]*\)", "", text))
+    return [
+        f"{number} is not in {links}"
+        for number in shown
+        if not any(_same(number, value) for value in known)
+    ]

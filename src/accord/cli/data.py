@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -95,32 +95,41 @@ def prepare(
     from accord.config.load import load
     from accord.data.prepare import prepare as run
     from accord.data.statistics import statistics, tables
-    from accord.files import atomic_write, check_writable
+    from accord.files import check_writable
     from accord.progress import shown_progress
 
     if json_file is not None and str(json_file) != "-":
         check_writable(json_file)
     settings = load(experiment, overrides or ())
     if from_store is not None or pairs is not None:
-        _cut(settings, from_store, pairs)
+        _cut(settings, from_store, pairs, json_file)
         return
     with shown_progress(quiet) as progress:
         result = run(settings, workers=workers, progress=progress)
     facts = statistics(result.store, settings)
-    text = json.dumps(facts, indent=2, ensure_ascii=False)
-    if json_file is not None and str(json_file) == "-":
-        typer.echo(text)
-    else:
+    if str(json_file) != "-":
         Console().print(tables(facts))
-        if json_file is not None:
-            with atomic_write(json_file) as file:
-                file.write(text + "\n")
+    _write_json(facts, json_file)
     state = "written and checked" if result.built else "up to date, nothing to do"
     typer.echo(f"{result.store.directory}: {state}", err=True)
 
 
-def _cut(settings: "Experiment", source: Path | None, pairs: int | None) -> None:
+def _write_json(facts: dict[str, Any], to: Path | None) -> None:
+    from accord.files import atomic_write
+
+    text = json.dumps(facts, indent=2, ensure_ascii=False)
+    if str(to) == "-":
+        typer.echo(text)
+    elif to is not None:
+        with atomic_write(to) as file:
+            file.write(text + "\n")
+
+
+def _cut(
+    settings: "Experiment", source: Path | None, pairs: int | None, json_file: Path | None
+) -> None:
     from accord.config.load import store_directory
+    from accord.data.statistics import statistics
     from accord.data.store import Store
     from accord.data.subset import check_same_data, cut, needed
 
@@ -131,7 +140,9 @@ def _cut(settings: "Experiment", source: Path | None, pairs: int | None) -> None
     made = cut(whole, store_directory(settings), pairs)
     counts = ", ".join(f"{corpus.name} {len(corpus):,}" for corpus in made.corpora)
     typer.echo(f"{made.directory}: {counts}; to train on it, add", err=True)
-    typer.echo(" ".join(f"--set {setting}" for setting in needed(made)))
+    # stdout is for one thing: what to add, or the JSON.
+    typer.echo(" ".join(f"--set {setting}" for setting in needed(made)), err=str(json_file) == "-")
+    _write_json(statistics(made, settings), json_file)
 
 
 @grouped

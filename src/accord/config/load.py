@@ -100,17 +100,15 @@ class _Document:
         self.overrides[tuple(parts)] = assignment
 
     @staticmethod
-    def _enter(place: Any, part: str | int, following: object, assignment: str) -> Any:
+    def _enter(place: Any, part: str | int, following: str | int | None, assignment: str) -> Any:
         if isinstance(place, list) and isinstance(part, int) and part < len(place):
             if following is not None and isinstance(place[part], str):
                 place[part] = {"path": place[part]}
             return place[part]
         if isinstance(place, dict) and isinstance(part, str):
-            inside = place.get(part)
-            if following is not None and (inside is None or isinstance(inside, str)):
-                # A shorthand such as `overlap: disjoint` makes room for its written-out form.
-                inside = place[part] = {} if inside is None else _written_out(part, inside)
-            return inside
+            if following is not None:
+                place[part] = _written_out(part, place.get(part), following)
+            return place.get(part)
         raise AccordError(
             f"there is no place {part!r} to set", where=f"--set {assignment}", fix="check the key"
         )
@@ -156,8 +154,16 @@ def _no_yaml(error: yaml.MarkedYAMLError, text: str, where: str) -> AccordError:
 _QUOTE_BRACE = "put a value that begins with a brace in quotes, since YAML reads it as a mapping"
 
 
-def _written_out(key: str, text: str) -> dict[str, str]:
-    return {{"overlap": "mode", "optimizer": "kind", "agreement": "preset"}.get(key, "path"): text}
+def _written_out(key: str, value: Any, following: str | int) -> Any:
+    """What stands at a key, with room for the key after it: shorthands are written out."""
+    if key == "train" and isinstance(following, int) and isinstance(value, str | dict):
+        return [value]
+    if key in ("dev", "test") and following == "sets" and isinstance(value, list):
+        return {"sets": value}
+    if isinstance(value, str):
+        names = {"overlap": "mode", "optimizer": "kind", "agreement": "preset"}
+        return {names.get(key, "path"): value}
+    return {} if value is None else value
 
 
 def _child(node: yaml.Node | None, part: str | int) -> tuple[yaml.Node, int] | None:

@@ -1,6 +1,6 @@
 """How long a reproduction takes and what it needs on disk: rough, and said before it begins.
 
-Times are those of one H200: benchmarks/train_speed_h200_202611.md, docs/agreement.md,
+Times are those of one H200: benchmarks/train_speed_h200_202611.md, docs/results/agreement.md,
 benchmarks/decode_speed_h200_202611.md and benchmarks/transformer_speed_h200_202611.md. An update of
 GNMT takes a fixed time and a time for each of its target tokens, both fitted to the rows of that
 table. A Transformer's takes a time for each target token and weight that this is multiplied with.
