@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from accord.data.language_id import LanguageGuesser
+from accord.documents.sentences import Piece, split
 from accord.graph import LANGUAGE, TranslationGraph
 from accord.serving.batching import Job, Route
 from accord.serving.messages import Kind, Refusal, TranslateRequest
-from accord.serving.sentences import Piece, split
 from accord.serving.settings import MAX_BEAM, ServeSettings
 
 AUTO = "auto"

@@ -5,14 +5,15 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from accord.data.language_id import LanguageGuesser
+from accord.documents.sentences import join
+from accord.inference.alignments import Tracer
 from accord.inference.results import SearchSettings, Translation
 from accord.serving.admission import GONE
 from accord.serving.batching import Batcher, Job, Route
 from accord.serving.messages import Detected, Refusal, Sentence, TranslateAnswer, TranslateRequest
 from accord.serving.metrics_text import Meter
-from accord.serving.opened_model import AnyTranslator, Tracer
+from accord.serving.opened_model import AnyTranslator
 from accord.serving.planner import Plan, PlannedText, Planner
-from accord.serving.sentences import join
 from accord.serving.settings import ServeSettings
 
 Gone = Callable[[], Awaitable[None]]
