@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from accord.documents.encoding import decoded
 from accord.documents.html_tokens import RAW, Attribute, Token, names, tokens
 from accord.documents.html_tokens import attributes as attributes_of
-from accord.documents.passage import Mark, Passage
+from accord.documents.passage import MOST_LEVELS, Mark, Passage
 
 _SPACES = re.compile(r"[ \t\n\r\f]+")
 _INLINE = names(
@@ -63,7 +63,7 @@ Raw = str | _Tag
 
 
 @dataclass(frozen=True)
-class _Atom:
+class Atom:
     """A part of a passage: text, an open or close tag (`said` is its name), or an object."""
 
     kind: str
@@ -145,7 +145,7 @@ class _Reader:
         self._made = made
         self._open: list[_Open] = []
         self._names: Counter[str] = Counter()
-        self._atoms: list[_Atom] = []
+        self._atoms: list[Atom] = []
         self._verbatim = False  # spaces and line breaks count
         # An inline element that is left alone, since it was opened at so many elements.
         self._left: list[Token] = []
@@ -166,9 +166,9 @@ class _Reader:
         elif self._left:
             self._left.append(token)
         elif token.kind == "text" and self._is_translated():
-            self._atoms.append(_Atom("text", token.raw, html.unescape(token.raw)))
+            self._atoms.append(Atom("text", token.raw, html.unescape(token.raw)))
         elif token.raw.startswith("<!--"):
-            self._atoms.append(_Atom("object", token.raw))
+            self._atoms.append(Atom("object", token.raw))
         else:
             self._keep(token.raw)
 
@@ -200,9 +200,9 @@ class _Reader:
 
     def _tag(self, token: Token, raw: Raw) -> None:
         if token.name in _OBJECTS:
-            self._atoms.append(_Atom("object", raw))
+            self._atoms.append(Atom("object", raw))
         elif token.name in _INLINE:
-            self._atoms.append(_Atom(token.kind, raw, token.name))
+            self._atoms.append(Atom(token.kind, raw, token.name))
         else:
             self._keep(raw)
             self._verbatim = self._names["pre"] > 0 or self._names["textarea"] > 0
@@ -231,10 +231,10 @@ class _Reader:
         left, self._left = self._left, []
         raw = "".join(token.raw for token in left)
         if left and left[0].name in _FOREIGN:
-            self._atoms.append(_Atom("object", raw))
+            self._atoms.append(Atom("object", raw))
         elif all(map(_is_inline, left)):
             said = "".join(html.unescape(token.raw) for token in left if token.kind == "text")
-            self._atoms.append(_Atom("object", raw, _SPACES.sub(" ", said)))
+            self._atoms.append(Atom("object", raw, _SPACES.sub(" ", said)))
         else:
             self._keep(raw)
 
@@ -262,7 +262,7 @@ class _Reader:
         before, atoms[0] = _without_spaces(atoms[0], str.lstrip)
         behind, atoms[-1] = _without_spaces(atoms[-1], str.rstrip)
         self._made.add(before)
-        passage = _passage(atoms, self._verbatim)
+        passage = passage_of(atoms, self._verbatim)
         self._made.add_passage(passage, [atom.raw for atom in atoms])
         self._made.add(behind)
 
@@ -271,13 +271,13 @@ def _has_words(text: str) -> bool:
     return any(character.isalnum() for character in text)
 
 
-def _without_spaces(atom: _Atom, strip: Callable[[str, str], str]) -> tuple[str, _Atom]:
+def _without_spaces(atom: Atom, strip: Callable[[str, str], str]) -> tuple[str, Atom]:
     """The spaces at one end of a text, and the text without them."""
     if atom.kind != "text" or not isinstance(atom.raw, str):
         return "", atom
     spaces = " \t\n\r\f"
     rest = strip(atom.raw, spaces)
-    return atom.raw.replace(rest, "", 1) if rest else atom.raw, _Atom(
+    return atom.raw.replace(rest, "", 1) if rest else atom.raw, Atom(
         "text", rest, html.unescape(rest)
     )
 
@@ -289,7 +289,8 @@ def _is_inline(token: Token) -> bool:
 # --- From a row of tags and texts to a passage.
 
 
-def _passage(atoms: Sequence[_Atom], verbatim: bool) -> Passage:
+def passage_of(atoms: Sequence[Atom], verbatim: bool = False) -> Passage:
+    """A passage of text, tags and objects; tags without their other end are objects, too."""
     ends = _pairs(atoms)
     text = ""
     # Of every element that is open: where it began, its tag, and the marks inside it.
@@ -317,13 +318,13 @@ def _passage(atoms: Sequence[_Atom], verbatim: bool) -> Passage:
     return Passage(text, tuple(levels[0][2]))
 
 
-def _pairs(atoms: Sequence[_Atom]) -> set[int]:
+def _pairs(atoms: Sequence[Atom]) -> set[int]:
     """Numbers of the tags whose other end is there, in the right order."""
     paired: set[int] = set()
     waiting: list[int] = []
     names: Counter[str] = Counter()
     for number, atom in enumerate(atoms):
-        if atom.kind == "open":
+        if atom.kind == "open" and len(waiting) < MOST_LEVELS:
             waiting.append(number)
             names[atom.said] += 1
         elif atom.kind == "close" and names[atom.said]:

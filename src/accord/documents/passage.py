@@ -24,6 +24,8 @@ _WIDE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 # A word, a character of a script that is written without spaces, or a single other sign.
 _UNIT = re.compile(rf"[{_WIDE}]|[^\W{_WIDE}]+|[^\w\s]")
 _FIXED = 1_000_000  # what a unit counts that must be inside
+MOST_LEVELS = 50
+"""Marks inside each other; readers leave alone, as an object, what lies deeper."""
 _MOST_STEPS = 2_000_000  # marks times words; more would take seconds
 
 

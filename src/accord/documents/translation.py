@@ -117,7 +117,7 @@ def _stretches(
 
 def _may_be_shown(text: str) -> bool:
     return (
-        1 < len(text) <= _LONGEST_SHOWN
+        (1 < len(text) <= _LONGEST_SHOWN or text.isdigit())
         and not re.search(r"[\s。！？｡]", text)
         and any(character.isalnum() for character in text)
     )
