@@ -107,6 +107,7 @@ def serve(
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from dataclasses import replace
     from functools import partial
+    from tempfile import TemporaryDirectory
 
     from accord.inference.backends.base import LoadSettings
     from accord.machine import cores
@@ -131,7 +132,8 @@ def serve(
         ) from None
     here = partial(open_translator, run, LoadSettings(**vars(model)))
     open_model = partial(open_in_process, here)
-    with listening_socket(settings) as sock:
+    with TemporaryDirectory(prefix="accord-files-") as folder, listening_socket(settings) as sock:
+        settings = replace(settings, file_folder=folder)
         # Flushed at once: whoever started the server may wait for this line.
         ready = partial(print, f"listening on {address(sock)}", flush=True)
         if settings.workers > 1:

@@ -234,7 +234,7 @@ class _Reader:
             self._atoms.append(Atom("object", raw))
         elif all(map(_is_inline, left)):
             said = "".join(html.unescape(token.raw) for token in left if token.kind == "text")
-            self._atoms.append(Atom("object", raw, _SPACES.sub(" ", said)))
+            self._atoms.append(Atom("object", raw, _SPACES.sub(" ", said) if said.strip() else ""))
         else:
             self._keep(raw)
 
@@ -312,7 +312,7 @@ def passage_of(atoms: Sequence[Atom], verbatim: bool = False) -> Passage:
             mark = Mark(start, len(text), (raw, atom.raw), inner=tuple(inner))
             levels[-1][2].append(mark)
         else:
-            said = atom.said if atom.kind == "object" and atom.said.strip() else ""
+            said = atom.said if atom.kind == "object" else ""
             levels[-1][2].append(Mark(len(text), len(text) + len(said), (atom.raw,), fixed=True))
             text += said
     return Passage(text, tuple(levels[0][2]))

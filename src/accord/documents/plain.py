@@ -12,7 +12,8 @@ from accord.documents.html import Atom, passage_of
 from accord.documents.passage import Mark, Passage
 from accord.errors import AccordError
 
-_TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)[^<>]*>|\{\\[^{}]*\}")
+# Tags, and the dash before what a speaker says.
+_TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)[^<>]*>|\{\\[^{}]*\}|(?:^|(?<=\}))[-–—]\s*")
 _PLACEHOLDER = re.compile(
     r"<(/?)([A-Za-z][\w-]*)[^<>]*>|%\(\w+\)[-+0#]*[\d.]*[a-zA-Z]|%(?:\d+\$)?[-+0#]*[\d.]*"
     r"(?:hh|h|ll|l|z)?[diouxXeEfFgGcsp@]|%%|\$?\{[^{}\s]*\}|%[A-Za-z_]\w*%"
@@ -31,7 +32,7 @@ def tagged(text: str, pattern: re.Pattern[str]) -> Passage:
             kind = "close" if found[1] else "open"
             atoms.append(Atom(kind, found[0], name.lower()))
         else:
-            said = "" if found[0].startswith("{\\") else found[0]
+            said = "" if found[0].startswith(("{\\", "-", "–", "—")) else found[0]
             atoms.append(Atom("object", found[0], said))
         at = found.end()
     atoms.append(Atom("text", text[at:], text[at:]))
