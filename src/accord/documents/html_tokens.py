@@ -70,7 +70,7 @@ def _markup(source: str, at: int) -> Token:
     elif found := _TAG.match(source, at):
         kind = "close" if source[at + 1] == "/" else "open"
         return Token(found[0], kind, found[1].lower())
-    elif source[at + 1 : at + 2].isalpha() or source[at + 2 : at + 3].isalpha():
+    elif re.compile("</?[A-Za-z]").match(source, at):
         found = None  # a tag without end
     else:
         found = re.compile("[^>]*>").match(source, at)

@@ -14,6 +14,7 @@ No mark is ever lost or torn, and none changes the text. In a passage with thous
 them are placed in proportion.
 """
 
+import itertools
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -125,23 +126,29 @@ def placed(
     """
     if not passage.marks:
         return Passage(text)
-    units = _units(text, links, fixed)
+    units = _units(passage, text, links, fixed)
     if len(units) * sum(1 for _ in _all(passage.marks)) > _MOST_STEPS:
         return Passage(text, _scaled(passage, text, units, fixed))
-    marks = _Placing(passage.text, text, units, fixed).place(
+    marks = _Placing(passage.text, text, units, fixed, sorted(fixed)).place(
         passage.marks, (0, len(units)), (0, len(passage.text)), (0, len(text))
     )
     return Passage(text, marks)
 
 
-def _units(text: str, links: Sequence[int], fixed: Mapping[int, tuple[int, int]]) -> list[_Unit]:
+def _units(
+    passage: Passage, text: str, links: Sequence[int], fixed: Mapping[int, tuple[int, int]]
+) -> list[_Unit]:
     units: list[_Unit] = []
+    ends = sorted({end for mark in _all(passage.marks) for end in (mark.start, mark.end)})
     at = 0
     for source, (start, end) in sorted(fixed.items(), key=lambda item: item[1]):
-        units += _words(text, links, at, start)
+        for unit in _words(text, links, at, start):
+            units += _parts(unit, text, passage.text, ends)
         units.append(_Unit(start, end, source, True))
         at = end
-    return units + list(_words(text, links, at, len(text)))
+    for unit in _words(text, links, at, len(text)):
+        units += _parts(unit, text, passage.text, ends)
+    return units
 
 
 def _words(text: str, links: Sequence[int], start: int, end: int) -> Iterator[_Unit]:
@@ -149,6 +156,19 @@ def _words(text: str, links: Sequence[int], start: int, end: int) -> Iterator[_U
         seen = [link for link in links[found.start() : found.end()] if link >= 0]
         source = seen[len(seen) // 2] if seen else -1
         yield _Unit(found.start(), found.end(), source, found[0][0].isalnum())
+
+
+def _parts(unit: _Unit, text: str, source: str, ends: Sequence[int]) -> Iterator[_Unit]:
+    """The unit; one that is the same in both texts and has marks inside (H₂O) is cut at them."""
+    word = text[unit.start : unit.end]
+    low = source.find(word, max(0, unit.source - len(word) + 1), unit.source + len(word))
+    if unit.source < 0 or low < 0:
+        yield unit
+        return
+    cuts = ends[bisect_right(ends, low) : bisect_left(ends, low + len(word))]
+    for start, end in itertools.pairwise([low, *cuts, low + len(word)]):
+        behind = unit.start - low
+        yield _Unit(start + behind, end + behind, start if cuts else unit.source, unit.is_word)
 
 
 Range = tuple[int, int]
@@ -162,13 +182,14 @@ class _Placing:
     text: str
     units: Sequence[_Unit]
     fixed: Mapping[int, tuple[int, int]]
+    pins: list[int]
 
     def place(
         self, marks: Sequence[Mark], window: Range, outer: Range, inside: Range
     ) -> tuple[Mark, ...]:
         """The marks of source[outer], among the units of the window, in text[inside]."""
         taken: dict[int, Range] = {}  # by the number of the mark, the units it has
-        for number in sorted(range(len(marks)), key=lambda i: not self._pinned(marks[i])):
+        for number in sorted(range(len(marks)), key=lambda i: not self._pins(marks[i])):
             if self._is_around(marks[number]):
                 found = self._window(marks[number], window, outer, taken.values())
                 if found is not None:
@@ -183,14 +204,16 @@ class _Placing:
                 made.append(replace(mark, start=before, end=before, inner=_emptied(mark, before)))
         return tuple(sorted(made, key=lambda mark: (mark.start, mark.end)))
 
-    def _pinned(self, mark: Mark) -> bool:
-        """Whether the mark has fixed text in it, so that its place is not free."""
-        return any(map(_has_fixed_text, _all((mark,))))
+    def _pins(self, mark: Mark) -> list[int]:
+        """Where the fixed texts of a mark began in the source; with any, its place is not free."""
+        low, high = (bisect_left(self.pins, end) for end in (mark.start, mark.end))
+        return self.pins[low:high]
 
     def _is_around(self, mark: Mark) -> bool:
         if mark.fixed:
             return mark.start < mark.end
-        return _UNIT.search(self.source, mark.start, mark.end) is not None
+        said = _UNIT.search(self.source, mark.start, mark.end) is not None
+        return said or bool(self._pins(mark))
 
     def _around(self, mark: Mark, window: Range) -> Mark:
         start, end = self.units[window[0]].start, self.units[window[1] - 1].end
@@ -207,7 +230,7 @@ class _Placing:
             start = self.fixed[mark.start][0]
             [place] = [i for i in range(*window) if self.units[i].start == start]
             return place, place + 1
-        mine = {self.fixed[one.start][0] for one in _all((mark,)) if _has_fixed_text(one)}
+        mine = {self.fixed[pin][0] for pin in self._pins(mark)}
         theirs = {start for start, _ in self.fixed.values()} - mine
         barred = {i for low, high in taken for i in range(low, high)}
         barred |= {i for i in range(*window) if self.units[i].start in theirs}
@@ -252,10 +275,10 @@ class _Placing:
         """Signs at its ends belong to a mark as they did in the source."""
         low, high = found
         said = self.source[mark.start : mark.end].strip()
-        if not said[0].isalnum():
+        if said and not said[0].isalnum():
             while low > window[0] and self._is_sign(low - 1, barred):
                 low -= 1
-        if not said[-1].isalnum():
+        if said and not said[-1].isalnum():
             while high < window[1] and self._is_sign(high, barred):
                 high += 1
         return low, high
