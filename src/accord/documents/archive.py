@@ -4,17 +4,18 @@ All other members (pictures, styles, settings) are written again as they were, i
 """
 
 import io
+import struct
 import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from accord.documents.passage import Passage
 from accord.errors import AccordError
+from accord.files import NPZ_ERRORS
 
 _MOST_BYTES = 100_000_000  # of all members together, unpacked
 _MOST_MEMBERS = 10_000
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
+_DAMAGED = (*NPZ_ERRORS, struct.error, NotImplementedError)
 _FIX = "open it in the program it comes from and save it again"
 
 
