@@ -359,7 +359,8 @@ def _scaled(
             return target
         following, limit = anchors[number + 1]
         exact = target + (at - source) * (limit - target) // (following - source)
-        return min(limit, next(iter(starts[bisect_left(starts, exact) :][:1]), limit))
+        word = bisect_left(starts, exact)
+        return min(limit, starts[word]) if word < len(starts) else limit
 
     def moved(mark: Mark) -> Mark:
         inner = tuple(map(moved, mark.inner))

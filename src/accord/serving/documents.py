@@ -8,9 +8,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from pathlib import PurePath
 from typing import TypeVar
 
-from accord.documents.formats import open_document
+from accord.documents.formats import IN_TEXT, open_document
 from accord.documents.html import HtmlText
 from accord.documents.passage import Passage
 from accord.documents.translation import Sentence, Translated, sentences_of, translating
@@ -28,7 +29,7 @@ from accord.serving.messages import (
 from accord.serving.metrics_text import Meter
 from accord.serving.multipart import Upload
 from accord.serving.service import Gone, Service
-from accord.serving.settings import FILE_PATIENCE, RETRY_SOON
+from accord.serving.settings import FILE_PATIENCE, MAX_MARKUP, MAX_TAGS, RETRY_SOON
 
 _SAMPLE = 2000  # characters of a document by which its language is told
 Facts = dict[str, object]
@@ -51,7 +52,7 @@ class Documents:
         beam = planner.beam(asked)
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
         planner.check_length(texts)
-        pages = [HtmlText(text) for text in texts]
+        pages = await asyncio.to_thread(lambda: [HtmlText(text) for text in texts])
         languages = [planner.source(_sample(page.passages), asked) for page in pages]
         routes: dict[Route, list[int]] = {}
         for number, (source, _) in enumerate(languages):
@@ -87,7 +88,10 @@ class Documents:
         settings = self._service.settings
         planner = self._service.planner
         until = time.monotonic() + settings.file_timeout
-        document = await _mended(open_document, upload.name, upload.content)
+        most = settings.max_file_characters * MAX_MARKUP
+        if PurePath(upload.name).suffix.lower() in IN_TEXT and len(upload.content) > most:
+            raise Refusal(413, f"the file has more than {most:,} bytes of text: send it in parts")
+        document = await _mended(open_document, upload.name, upload.content, MAX_TAGS)
         characters = sum(len(passage.text) for passage in document.passages)
         if characters > settings.max_file_characters:
             raise Refusal(

@@ -80,7 +80,11 @@ MAX_FIELDS = 1000
 
 # Files.
 MAX_FILES = 4
-"""Files that are read and translated at the same time: each may take some 200 MB of memory."""
+"""Files that are read and translated at the same time: each may take some hundred MB."""
+MAX_TAGS = 200_000
+"""Tags in a part of a file: to read each takes time and memory."""
+MAX_MARKUP = 10
+"""Bytes of a text file for each character that may be translated in it."""
 FILE_KEPT = 1800.0
 """Seconds that a translated file waits to be fetched."""
 FILE_SWEEP = 60.0
