@@ -1,13 +1,15 @@
 """Files through the server: translated, kept for a while, within limits, beside other requests."""
 
 import os
+import shutil
+import tempfile
 import threading
 
 import httpx
 import pytest
 
 from accord.serving import file_folder
-from accord.serving.file_folder import FileFolder
+from accord.serving.file_folder import FileFolder, temporary_folder
 from document_cases import docx, run, unzipped
 from serving_fakes import FakeTranslator, Running, ask, until
 
@@ -136,6 +138,17 @@ def test_files_go_when_they_are_old_or_too_many(tmp_path, monkeypatch):
     newer = [folder.put("c.txt", "fr", bytes(100)) for _ in range(2)]
     assert folder.get(new) is None
     assert all(folder.get(name) for name in newer)
+
+
+def test_what_a_killed_server_left_is_cleared_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with temporary_folder() as living:
+        left = tmp_path / ".accord-files.abcdefgh"
+        shutil.copytree(living, left)
+        (left / "x").write_bytes(b"x")
+        with temporary_folder() as other:
+            assert set(tmp_path.iterdir()) == {living, other}
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_workers_share_one_folder_and_a_server_alone_leaves_none(tmp_path):

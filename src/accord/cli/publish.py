@@ -107,11 +107,11 @@ def serve(
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from dataclasses import replace
     from functools import partial
-    from tempfile import TemporaryDirectory
 
     from accord.inference.backends.base import LoadSettings
     from accord.machine import cores
     from accord.serving.admission import read_keys
+    from accord.serving.file_folder import temporary_folder
     from accord.serving.opened_model import modules_to_open, open_translator
 
     settings = replace(
@@ -132,8 +132,8 @@ def serve(
         ) from None
     here = partial(open_translator, run, LoadSettings(**vars(model)))
     open_model = partial(open_in_process, here)
-    with TemporaryDirectory(prefix="accord-files-") as folder, listening_socket(settings) as sock:
-        settings = replace(settings, file_folder=folder)
+    with temporary_folder() as folder, listening_socket(settings) as sock:
+        settings = replace(settings, file_folder=str(folder))
         # Flushed at once: whoever started the server may wait for this line.
         ready = partial(print, f"listening on {address(sock)}", flush=True)
         if settings.workers > 1:

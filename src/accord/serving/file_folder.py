@@ -2,15 +2,29 @@
 
 import re
 import secrets
+import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 
-from accord.files import atomic_write
+from accord.files import atomic_write, clear_leftovers, exclusive
 from accord.serving.settings import FILE_KEPT, MAX_KEPT
 
 _NAME = re.compile(r"[0-9a-f]{32}\.[\w-][\w.-]{0,120}")
 _ODD = re.compile(r"[^\w-]+")
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder for as long as a server runs; what killed servers left is cleared up first."""
+    place = Path(tempfile.gettempdir()) / "accord-files"
+    clear_leftovers(place)
+    with (
+        tempfile.TemporaryDirectory(prefix=f".{place.name}.") as made,
+        exclusive(Path(made), "accord keeping translated files"),
+    ):
+        yield Path(made)
 
 
 class FileFolder:
@@ -41,7 +55,7 @@ class FileFolder:
     def sweep(self) -> None:
         """Delete files that have waited too long, and the oldest where there are too many."""
         found = []
-        for path in self._path.iterdir():
+        for path in self._path.glob("[!.]*"):
             with suppress(OSError):  # another worker was faster
                 state = path.stat()
                 found.append((state.st_mtime, state.st_size, path))

@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path, PurePath
-from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +13,7 @@ from pydantic import ValidationError
 
 from accord.serving.admission import client_gone, read_body
 from accord.serving.documents import Documents
-from accord.serving.file_folder import FileFolder
+from accord.serving.file_folder import FileFolder, temporary_folder
 from accord.serving.messages import (
     MULTIPART,
     FileAnswer,
@@ -50,10 +49,10 @@ class Files:
     async def kept(self) -> AsyncIterator[None]:
         """Have a folder, and sweep it now and then."""
         with contextlib.ExitStack() as stack:
-            path = self._settings.file_folder or stack.enter_context(
-                TemporaryDirectory(prefix="accord-files-")
+            given = self._settings.file_folder
+            self.folder = FileFolder(
+                Path(given) if given else stack.enter_context(temporary_folder())
             )
-            self.folder = FileFolder(Path(path))
             sweeping = asyncio.ensure_future(self._sweep(self.folder))
             try:
                 yield
