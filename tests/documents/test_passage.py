@@ -146,6 +146,14 @@ def check(marks, start, end):
         start = mark.end
 
 
+def check_marks(passage, found):
+    assert sorted(payloads(found.marks)) == sorted(payloads(passage.marks))
+    check(found.marks, 0, len(found.text))
+    before = {id(mark.payload): passage.text[mark.start : mark.end] for mark in passage.fixed()}
+    behind = {id(mark.payload): found.text[mark.start : mark.end] for mark in found.fixed()}
+    assert behind == before
+
+
 @given(passages(), st.randoms(use_true_random=False))
 def test_no_mark_is_lost_or_torn_and_no_fixed_text_changes(passage, random):
     def answer(sentences):
@@ -162,11 +170,7 @@ def test_no_mark_is_lost_or_torn_and_no_fixed_text_changes(passage, random):
     [found] = translate_all(translating([passage], "fr"), answer)
     if found is None:
         return
-    assert sorted(payloads(found.marks)) == sorted(payloads(passage.marks))
-    check(found.marks, 0, len(found.text))
-    before = {id(mark.payload): passage.text[mark.start : mark.end] for mark in passage.fixed()}
-    behind = {id(mark.payload): found.text[mark.start : mark.end] for mark in found.fixed()}
-    assert behind == before
+    check_marks(passage, found)
 
 
 @given(passages(200))
@@ -177,5 +181,14 @@ def test_thousands_of_marks_are_placed_in_proportion(passage):
     finally:
         module._MOST_STEPS = limit
     if found is not None:
-        assert sorted(payloads(found.marks)) == sorted(payloads(passage.marks))
-        check(found.marks, 0, len(found.text))
+        check_marks(passage, found)
+
+
+def test_what_comes_between_two_fixed_texts_that_touched_is_not_lost(monkeypatch):
+    marks = (Mark(2, 5, "x", fixed=True), Mark(5, 8, "y", fixed=True))
+    passage = Passage("a f()g() b", marks)
+    for limit in (module._MOST_STEPS, -1):
+        monkeypatch.setattr(module, "_MOST_STEPS", limit)
+        assert (
+            moved(passage, lambda _: [Translated("c f() and g() d")]) == "c [x:f()] and [y:g()] d"
+        )

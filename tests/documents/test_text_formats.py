@@ -18,9 +18,14 @@ def made(name, text, **options):
 def test_text_keeps_its_lines_and_spaces():
     assert made("x.txt", "one.  two\r\n\r\n---\r\n\tthree") == "ONE.  TWO\r\n\r\n---\r\n\tTHREE"
     assert file_translated("x.txt", "grün".encode("utf-16")) == "GRÜN".encode("utf-16")
-    for wrong, words in ((b"\xff\xfe\xff", "encoding"), (b"a\0b", "NUL")):
+    for name, wrong, words in (
+        ("x.txt", b"\xff\xfe\xff", "the encoding 'utf-16' is not that of the text"),
+        ("x.txt", b"a\0b", "NUL"),
+        ("x.html", b"<meta charset=punycode>", "'punycode' is unknown"),
+        ("x.html", b"<meta charset=zlib>", "'zlib' is unknown"),
+    ):
         with pytest.raises(AccordError, match=words) as error:
-            open_document("x.txt", wrong)
+            open_document(name, wrong)
         assert error.value.fix
 
 

@@ -9,12 +9,16 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+# Python has them, no file does, and some take a time that grows with the square.
+_NOT_OF_FILES = {"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape", "utf-7"}
 
 
 def decoded(data: bytes, declared: str = "utf-8") -> tuple[str, str]:
     """The name of the encoding and the text, with its line ends as they are."""
     name = next((name for mark, name in _MARKS.items() if data.startswith(mark)), declared)
     try:
+        if codecs.lookup(name).name in _NOT_OF_FILES:
+            raise LookupError(name)
         text = data.decode(name)
         text.encode(name)
     except (LookupError, UnicodeError) as error:

@@ -312,9 +312,7 @@ class _Placing:
     ) -> int:
         """Where something without text goes: never into a mark beside it, never before `least`."""
         at = self._behind(mark, window, outer, inside)
-        if self.source[
-            max(0, mark.start - 1) : mark.start
-        ].isspace():  # its own space stays before it
+        if mark.start and self.source[mark.start - 1].isspace():  # its own space stays before it
             while at < inside[1] and self.text[at].isspace():
                 at += 1
         at = max(at, least)
@@ -363,6 +361,9 @@ def _scaled(
         return min(limit, starts[word]) if word < len(starts) else limit
 
     def moved(mark: Mark) -> Mark:
+        if _has_fixed_text(mark):
+            start, end = fixed[mark.start]
+            return replace(mark, start=start, end=end)
         inner = tuple(map(moved, mark.inner))
         return replace(mark, start=place(mark.start), end=place(mark.end), inner=inner)
 

@@ -91,7 +91,7 @@ class Documents:
         most = settings.max_file_characters * MAX_MARKUP
         if PurePath(upload.name).suffix.lower() in IN_TEXT and len(upload.content) > most:
             raise Refusal(413, f"the file has more than {most:,} bytes of text: send it in parts")
-        document = await _mended(open_document, upload.name, upload.content, MAX_TAGS)
+        document = await _in_thread(open_document, upload.name, upload.content, MAX_TAGS)
         characters = sum(len(passage.text) for passage in document.passages)
         if characters > settings.max_file_characters:
             raise Refusal(
@@ -107,7 +107,7 @@ class Documents:
         route = Route(asked.target, planner.via(source, asked), settings.beam)
         answer = partial(self._in_turn, gone, until)
         found = await self._translated(document.passages, route, answer)
-        return await _mended(document.written, found, asked.target), facts
+        return await _in_thread(document.written, found, asked.target), facts
 
     async def _translated(
         self, passages: Sequence[Passage], route: Route, answers: "Answers"
@@ -193,7 +193,7 @@ def _sample(passages: Sequence[Passage]) -> str:
     return text[:_SAMPLE]
 
 
-async def _mended(work: Callable[..., Made], *arguments: object) -> Made:
+async def _in_thread(work: Callable[..., Made], *arguments: object) -> Made:
     """What a thread makes of a file; what is wrong with the file is told to the client."""
     try:
         return await asyncio.to_thread(work, *arguments)

@@ -21,10 +21,11 @@ from accord.serving.messages import (
     Refusal,
     body_schema,
     form_fields,
+    form_in,
     reason_of,
 )
 from accord.serving.middleware import note
-from accord.serving.multipart import Upload, multipart
+from accord.serving.multipart import Upload
 from accord.serving.service import Service
 from accord.serving.settings import FILE_SWEEP, FORM_EXTRA, MAX_FILES, RETRY_SOON, ServeSettings
 
@@ -143,16 +144,11 @@ def add_files(
 def _form(content_type: str, body: bytes) -> tuple[Upload, FileRequest]:
     if content_type.partition(";")[0].strip().lower() != MULTIPART:
         raise Refusal(400, f"a file comes in a form: send {MULTIPART} with the fields file, target")
+    form = form_in(content_type, body)
     try:
-        form = multipart(content_type, body)
         asked = FileRequest.model_validate(form_fields(form.fields))
     except ValidationError as error:
         raise Refusal(400, reason_of(error)) from None
-    except ModuleNotFoundError as error:
-        reason = f"files need the package {error.name} on the server"
-        raise Refusal(501, f"{reason}: pip install 'accord[serve]'") from None
-    except ValueError:
-        raise Refusal(400, "the form cannot be read: send its fields in UTF-8") from None
     upload = form.files.get("file")
     if upload is None or not upload.name:
         raise Refusal(400, "the field 'file' is missing: add a file with its name")

@@ -13,7 +13,7 @@ from pydantic import (
     ValidationError,
 )
 
-from accord.serving.multipart import multipart
+from accord.serving.multipart import Form, multipart
 from accord.serving.settings import MAX_BEAM, MAX_CODE, MAX_FIELDS, MAX_KEY
 
 Kind = Literal["supervised", "zero-shot", "pivot"]
@@ -167,6 +167,7 @@ Key = Annotated[str, StringConstraints(max_length=MAX_KEY)]
 Asked = TypeVar("Asked", bound=BaseModel)
 _FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
+_BAD_FORM = f"the form cannot be read: send fields in UTF-8, {MAX_FIELDS} at most"
 
 
 class DetectRequest(BaseModel):
@@ -258,7 +259,7 @@ def parsed(content_type: str, body: bytes, model: type[Asked], query: bytes = b"
         kind = _FORM
     try:
         if kind == MULTIPART:
-            fields = form_fields(multipart(content_type, body).fields)
+            fields = form_fields(form_in(content_type, body).fields)
             return model.model_validate(fields | _fields(query))
         if kind == _FORM:
             return model.model_validate(_fields(body) | _fields(query))
@@ -266,14 +267,21 @@ def parsed(content_type: str, body: bytes, model: type[Asked], query: bytes = b"
             return model.model_validate_json(body)
     except ValidationError as error:
         raise Refusal(400, reason_of(error)) from None
-    except ModuleNotFoundError as error:
-        reason = f"such forms need the package {error.name} on the server"
-        raise Refusal(501, f"{reason} (pip install 'accord[serve]'): send JSON") from None
     except ValueError:
-        reason = f"the form cannot be read: send fields in UTF-8, {MAX_FIELDS} at most"
-        raise Refusal(400, reason) from None
+        raise Refusal(400, _BAD_FORM) from None
     kinds = f"application/json, {_FORM} or {MULTIPART}"
     raise Refusal(400, f"the body has the type '{kind[:60]}': send {kinds}")
+
+
+def form_in(content_type: str, body: bytes) -> Form:
+    """A form with files; what is none is refused."""
+    try:
+        return multipart(content_type, body)
+    except ModuleNotFoundError as error:
+        reason = f"such forms need the package {error.name} on the server"
+        raise Refusal(501, f"{reason}: pip install 'accord[serve]'") from None
+    except ValueError:
+        raise Refusal(400, _BAD_FORM) from None
 
 
 def _fields(body: bytes) -> dict[str, str | list[str]]:
