@@ -151,6 +151,14 @@ def test_books():
     found = unzipped(file_translated("x.epub", zipped(mimetype="x", a_xxhtml=page, b_xopf="<c/>")))
     assert found["a.xhtml"].decode() == page.replace("one", "ONE").replace("two", "TWO")
     assert found["b.opf"] == b"<c/>"
+    page = (
+        '<html><title/><script src="x"/><p>a <a id="y"/>b<i translate="no"/> c</p><![CDATA[a>b]]>'
+    )
+    label = "<navLabel><text>one</text></navLabel>"
+    found = unzipped(file_translated("x.epub", zipped(a_xhtml=page, toc_xncx=label)))
+    expected = page.replace("a <a", "A <a").replace(">b<", ">B<").replace(" c<", " C<")
+    assert found["a.html"].decode() == expected
+    assert found["toc.ncx"].decode() == label.replace("one", "ONE")
 
 
 @pytest.mark.parametrize(

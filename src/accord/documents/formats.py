@@ -54,7 +54,9 @@ FORMATS = {
     ),
     ".odt": _OPEN_DOCUMENT,
     ".odp": _OPEN_DOCUMENT,
-    ".epub": _Format(HtmlDocument, re.compile(r".*\.(?:xhtml|html|htm|ncx)", re.IGNORECASE)),
+    ".epub": _Format(
+        partial(HtmlDocument, xml=True), re.compile(r".*\.(?:xhtml|html|htm|ncx)", re.IGNORECASE)
+    ),
     ".html": _Format(HtmlDocument),
     ".htm": _Format(HtmlDocument),
     ".md": _Format(MarkdownDocument),

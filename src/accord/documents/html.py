@@ -74,11 +74,11 @@ class Atom:
 class HtmlText:
     """HTML, taken apart; `passages` are what is to be translated."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, xml: bool = False) -> None:
         self.passages: list[Passage] = []
         self._raws: dict[int, list[Raw]] = {}
         self._parts: list[Raw | int] = []
-        _Reader(self).read(source)
+        _Reader(self, xml or source[:100].lstrip().startswith("<?xml")).read(source)
 
     def written(self, translated: Sequence[Passage | None]) -> str:
         """The source with its passages replaced by their translations, where there are any."""
@@ -141,8 +141,9 @@ class _Open:
 class _Reader:
     """Goes through the tokens and tells passages from the rest."""
 
-    def __init__(self, made: HtmlText) -> None:
+    def __init__(self, made: HtmlText, xml: bool) -> None:
         self._made = made
+        self._xml = xml
         self._open: list[_Open] = []
         self._names: Counter[str] = Counter()
         self._atoms: list[Atom] = []
@@ -153,7 +154,7 @@ class _Reader:
 
     def read(self, source: str) -> None:
         """All of it."""
-        for token in tokens(source):
+        for token in tokens(source, self._xml):
             self._see(token)
         self._end_left()
         self._flush()
@@ -186,7 +187,8 @@ class _Reader:
         outer = self._is_translated()
         translated = _translated(token.name, attributes, outer)
         depth = len(self._open)
-        if token.name not in _VOID and not (token.raw.endswith("/>") and token.name in _CODE):
+        closed = token.raw.endswith("/>") and (self._xml or token.name in _FOREIGN)
+        if token.name not in _VOID and not closed:
             self._open.append(_Open(token.name, translated))
             self._names[token.name] += 1
         if self._left:
@@ -363,9 +365,9 @@ def _is_for_people(element: str, name: str, attributes: Sequence[Attribute]) -> 
 class HtmlDocument:
     """An HTML file; it keeps its encoding."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, xml: bool = False) -> None:
         self._encoding, text = decoded(data, _declared(data))
-        self._html = HtmlText(text)
+        self._html = HtmlText(text, xml)
         self.passages = self._html.passages
 
     def written(self, translated: Sequence[Passage | None], target: str) -> bytes:

@@ -42,8 +42,11 @@ class Token:
     name: str = ""
 
 
-def tokens(source: str) -> Iterator[Token]:
-    """The source, cut into tokens; joined they are the source again."""
+def tokens(source: str, xml: bool = False) -> Iterator[Token]:
+    """The source, cut into tokens; joined they are the source again.
+
+    In XML (XHTML) a tag that ends with /> has no content, and CDATA may stand anywhere.
+    """
     at = 0
     while at < len(source):
         found = _MARKUP.search(source, at)
@@ -52,10 +55,11 @@ def tokens(source: str) -> Iterator[Token]:
             return
         if at < found.start():
             yield Token(source[at : found.start()], "text")
-        token = _markup(source, found.start())
+        token = _markup(source, found.start(), xml)
         yield token
         at = found.start() + len(token.raw)
-        if token.kind == "open" and token.name in RAW | _TEXT_ONLY:
+        closed = xml and token.raw.endswith("/>")
+        if token.kind == "open" and token.name in RAW | _TEXT_ONLY and not closed:
             end = re.compile(rf"</{token.name}(?=[\s/>])", re.IGNORECASE).search(source, at)
             stop = end.start() if end else len(source)
             if at < stop:
@@ -63,10 +67,12 @@ def tokens(source: str) -> Iterator[Token]:
             at = stop
 
 
-def _markup(source: str, at: int) -> Token:
+def _markup(source: str, at: int, xml: bool) -> Token:
     """The token that begins at a <; one that never ends goes on to the end of the source."""
     if source.startswith("<!--", at):
         found = _COMMENT.match(source, at)
+    elif xml and source.startswith("<![CDATA[", at):
+        found = re.compile(r".*?\]\]>", re.DOTALL).match(source, at)
     elif found := _TAG.match(source, at):
         kind = "close" if source[at + 1] == "/" else "open"
         return Token(found[0], kind, found[1].lower())
