@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
@@ -182,7 +182,9 @@ def _add_translation(
         summary="Translate texts",
     )
     async def translate(request: Request) -> Response:
-        asked = service.planner.checked(await read(request, TranslateRequest))
+        asked = await read(request, TranslateRequest)
+        note(request, source=asked.source, target=asked.target, via=asked.via)
+        asked = service.planner.checked(asked)
         note(request, source=asked.source, target=asked.target, via=asked.via)
         gone = partial(client_gone, request)
         if asked.format == "html":
@@ -316,9 +318,11 @@ def _add_reference(app: FastAPI) -> None:
         """As LibreTranslate calls it."""
         return JSONResponse(app.openapi())
 
+    page = cache(lambda: reference_page(app.openapi()))  # made when it is first asked for
+
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
-        return HTMLResponse(reference_page(app.openapi()))
+        return HTMLResponse(page())
 
 
 def _answering(
