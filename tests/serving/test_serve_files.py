@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import tempfile
 import threading
 
@@ -11,7 +12,7 @@ import pytest
 from accord.serving import file_folder
 from accord.serving.file_folder import FileFolder, temporary_folder
 from document_cases import docx, run, unzipped
-from serving_fakes import FakeTranslator, Running, ask, until
+from serving_fakes import FakeTranslator, Running, ask, request_bytes, until
 
 
 @pytest.fixture(scope="module")
@@ -218,6 +219,27 @@ def _post(server):
         files={"file": ("x.txt", content)},
         timeout=60,
     )
+
+
+def test_a_file_whose_client_is_gone_is_given_up():
+    translator = FakeTranslator()
+    with Running(translator, batch_delay=0, batch_size=1) as server:
+        translator.go.clear()
+        body = (
+            b'--x\r\nContent-Disposition: form-data; name="target"\r\n\r\nfr\r\n'
+            b'--x\r\nContent-Disposition: form-data; name="source"\r\n\r\nde\r\n'
+            b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+            + b"Satz\n" * 50
+            + b"\r\n--x--\r\n"
+        )
+        kind = "multipart/form-data; boundary=x"
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(request_bytes(body, "/translate_file", kind))
+            until(lambda: bool(translator.threads))
+        until(lambda: server.figure("accord_open_requests") == 0)
+        translator.go.set()
+        until(lambda: '"status": 499' in server.lines.text)
+        assert len(translator.batches) <= 1
 
 
 def test_a_file_that_takes_too_long_is_given_up():
