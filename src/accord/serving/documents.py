@@ -152,7 +152,7 @@ class Documents:
         self, gone: Gone, until: float, texts: list[str], route: Route
     ) -> list[Translation]:
         """One batch after the other, each at the end of the queue."""
-        size = self._service.settings.batch_size
+        size = min(self._service.settings.batch_size, self._service.settings.queue)
         made: list[Translation] = []
         for start in range(0, len(texts), size):
             job = Job(texts[start : start + size], route)
