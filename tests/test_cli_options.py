@@ -71,7 +71,7 @@ def test_a_grouped_command_can_be_called_from_python(bake):
 @pytest.mark.parametrize(
     ("command", "settings", "hidden"),
     [
-        ("serve", ServeSettings, {"api_keys", "cors"}),
+        ("serve", ServeSettings, {"api_keys", "cors", "file_folder"}),
         ("translate", SearchSettings, {"nbest", "window"}),
         ("evaluate", SearchSettings, {"nbest", "window"}),
     ],

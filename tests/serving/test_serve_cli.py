@@ -7,9 +7,11 @@ import subprocess
 import sys
 import urllib.request
 
+import httpx
 import pytest
 
 from accord.cli.publish import serve
+from accord.cli.translate import translate
 from accord.errors import AccordError
 from accord.inference.translator import Translator
 from accord.serving.opened_model import open_translator
@@ -38,7 +40,10 @@ def post(url, **body):
         return json.load(answer)
 
 
-def test_a_run_is_served_until_ctrl_c(run):
+DOCUMENT = "<h1>the big <i>house</i></h1><p>A <b>small</b> cat! <code>x=1</code> green dog.</p>"
+
+
+def test_a_run_is_served_until_ctrl_c(run, tmp_path):
     process = start(run, "--port", 0, "--beam", 2)
     try:
         line = process.stdout.readline()
@@ -51,6 +56,14 @@ def test_a_run_is_served_until_ctrl_c(run):
         found = [sentence["target"] for rows in answer["details"] for sentence in rows]
         assert found == expected
         assert answer["translatedText"] == [f"{expected[0]} {expected[1]}", expected[2]]
+        # A document is the same by the command and by the server.
+        (tmp_path / "a.html").write_text(DOCUMENT)
+        named = {"input_file": tmp_path / "a.html", "output_file": tmp_path / "b.html"}
+        translate(run, "fr", **named, beam=2)
+        upload = {"file": ("a.html", DOCUMENT.encode())}
+        fields = {"source": "en", "target": "fr"}
+        made = httpx.post(f"{url}/translate_file", data=fields, files=upload, timeout=60).json()
+        assert httpx.get(made["translatedFileUrl"]).text == (tmp_path / "b.html").read_text()
         with urllib.request.urlopen(f"{url}/graph", timeout=60) as graph:
             assert json.load(graph)["model"] == {"name": "toy", "steps": 7, "units": 8}
         process.send_signal(signal.SIGINT)

@@ -173,7 +173,11 @@ def test_the_beam_is_the_servers_unless_asked_for():
         ({"q": "a", "target": "fr", "alternatives": -1}, "'alternatives' is wrong"),
         ({"q": "a", "target": "fr", "alternatives": 4, "beam": 4}, "set beam to 5"),
         ({"q": "a", "target": "fr", "details": "perhaps"}, "'details' is wrong"),
-        ({"q": "a", "target": "fr", "format": "html"}, "'html' is not supported: send text"),
+        (
+            {"q": "a", "target": "fr", "format": "xml"},
+            "'format' is wrong: input should be 'text' or",
+        ),
+        ({"q": "a", "target": "fr", "format": "html", "details": True}, "details are for text"),
     ],
 )
 def test_wrong_requests_are_told_what_is_wrong(site, asked, words):
@@ -242,8 +246,9 @@ def test_json_is_read_whatever_it_is_called(site, kind):
 
 
 def test_other_types_are_refused(site):
-    answer = site.client.post("/translate", files={"q": b"a"}, data={"target": "fr"})
+    answer = site.client.post("/translate", content=b"<q/>", headers={"Content-Type": "text/xml"})
     assert answer.status_code == 400
+    assert "text/xml" in answer.json()["error"]
     assert "multipart/form-data" in answer.json()["error"]
 
 

@@ -9,12 +9,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from accord.data.language_id import LanguageGuesser
 from accord.errors import AccordError
+from accord.inference.alignments import Tracer
 from accord.inference.results import Hypothesis, SearchSettings, Translation
 from accord.serving.access_log import Log
 from accord.serving.admission import Keys, read_keys
 from accord.serving.connection import most_connections
 from accord.serving.metrics_text import SIZE, Meter
-from accord.serving.opened_model import Tracer
 from accord.serving.planner import language_name
 from accord.serving.server import listening_socket
 from accord.serving.settings import ServeSettings

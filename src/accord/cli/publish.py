@@ -111,6 +111,7 @@ def serve(
     from accord.inference.backends.base import LoadSettings
     from accord.machine import cores
     from accord.serving.admission import read_keys
+    from accord.serving.file_folder import temporary_folder
     from accord.serving.opened_model import modules_to_open, open_translator
 
     settings = replace(
@@ -131,7 +132,8 @@ def serve(
         ) from None
     here = partial(open_translator, run, LoadSettings(**vars(model)))
     open_model = partial(open_in_process, here)
-    with listening_socket(settings) as sock:
+    with temporary_folder() as folder, listening_socket(settings) as sock:
+        settings = replace(settings, file_folder=str(folder))
         # Flushed at once: whoever started the server may wait for this line.
         ready = partial(print, f"listening on {address(sock)}", flush=True)
         if settings.workers > 1:

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from accord.cli.documents import is_document, translate_document
 from accord.cli.options import EnsembleMembers, ModelOptions, ModelPath, Quiet, RunPath, grouped
+from accord.errors import AccordError
 from accord.inference.results import SearchSettings
 
 
@@ -24,7 +26,8 @@ def translate(
     ] = None,
     ensemble: EnsembleMembers = None,
     input_file: Annotated[
-        Path | None, typer.Option("--input", help="Text, one sentence a line; else stdin.")
+        Path | None,
+        typer.Option("--input", help="Text, one sentence a line, or a document; else stdin."),
     ] = None,
     output_file: Annotated[
         Path | None, typer.Option("--output", help="Where to write; else stdout.")
@@ -49,6 +52,21 @@ def translate(
 
     members = Ensemble.parse(ensemble) if ensemble is not None else None
     settings = replace(search, nbest=nbest)
+    pivots = via if via in (None, "auto") else via.split(",")
+    if input_file is not None and is_document(input_file):
+        if as_json or nbest > 1:
+            raise AccordError(
+                "a document has one translation", where="--json, --nbest", fix="leave them out"
+            )
+        ways: Any = {"source": source, "via": pivots, "ensemble": members, "settings": settings}
+        translate_document(
+            input_file,
+            output_file,
+            to,
+            lambda: Translator(run, **vars(model)),
+            lambda translator, texts: translator.translate(texts, to, **ways),
+        )
+        return
     translator = Translator(run, **vars(model))
     with ExitStack() as stack:
         stack.callback(translator.close)
@@ -59,7 +77,7 @@ def translate(
             (line.rstrip("\n") for line in lines),
             to,
             source=source,
-            via=via if via in (None, "auto") else via.split(","),
+            via=pivots,
             ensemble=members,
             settings=settings,
             # A person at a terminal wants each answer at once.
@@ -78,8 +96,6 @@ def _lines_at_once(search: SearchSettings) -> int:
 
 def _lines(path: Path | None) -> Any:
     from contextlib import nullcontext
-
-    from accord.errors import AccordError
 
     if path is None and sys.stdin is None:  # closed by whoever started us
         raise AccordError("there is no standard input", fix="name a file with --input")

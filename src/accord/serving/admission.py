@@ -75,23 +75,27 @@ GONE = 499
 """Status in the log of requests whose client did not wait for the answer; nobody receives it."""
 
 
-async def read_body(request: Request, settings: ServeSettings) -> bytes:
-    """The whole body. What the client says of its length is believed only if it is too long."""
+async def read_body(request: Request, settings: ServeSettings, most: int | None = None) -> bytes:
+    """The whole body, of at most so many bytes (else --max-body).
+
+    What the client says of its length is believed only if it is too long.
+    """
+    most = settings.max_body if most is None else most
     declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and len(declared) < 20 and int(declared) > settings.max_body:
-        raise await _too_large(request, settings)
+    if declared.isdecimal() and len(declared) < 20 and int(declared) > most:
+        raise await _too_large(request, most)
     body = bytearray()
     try:
         async with asyncio.timeout(settings.read_timeout):
             async for chunk in _chunks(request):
                 body += chunk
-                if len(body) > settings.max_body:
+                if len(body) > most:
                     break
     except TimeoutError:
         message = f"the request did not arrive within {settings.read_timeout:g} seconds"
         raise Refusal(408, f"{message}: send it faster", close=True) from None
-    if len(body) > settings.max_body:
-        raise await _too_large(request, settings)
+    if len(body) > most:
+        raise await _too_large(request, most)
     return bytes(body)
 
 
@@ -111,7 +115,7 @@ async def _chunks(request: Request) -> AsyncIterator[bytes]:
         more = message.get("more_body", False)
 
 
-async def _too_large(request: Request, settings: ServeSettings) -> Refusal:
+async def _too_large(request: Request, most: int) -> Refusal:
     # A client that is still sending when the connection closes never sees the answer. So a little
     # more is read and thrown away, unless it waits for our word to send at all.
     if request.headers.get("expect", "").lower() != "100-continue":
@@ -119,8 +123,9 @@ async def _too_large(request: Request, settings: ServeSettings) -> Refusal:
             async with asyncio.timeout(LINGER):
                 async for _ in _chunks(request):
                     pass
-    limit = f"{settings.max_body:,} bytes"
-    return Refusal(413, f"the body is larger than {limit}: send the text in parts", close=True)
+    return Refusal(
+        413, f"the body is larger than {most:,} bytes: send the text in parts", close=True
+    )
 
 
 # --- API keys: read from a file, compared in a time that tells nothing about them.

@@ -5,17 +5,21 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import HTMLResponse, JSONResponse
 
 import accord
+from accord.documents.formats import FORMATS
 from accord.serving.access_log import Log
 from accord.serving.admission import Gate, Keys, client_gone, read_body
+from accord.serving.documents import Documents
+from accord.serving.file_routes import Files, add_files
 from accord.serving.messages import (
     Asked,
     Default,
@@ -38,6 +42,7 @@ from accord.serving.metrics_text import Meter
 from accord.serving.middleware import Guarded, Observed, note, refused
 from accord.serving.opened_model import Opened
 from accord.serving.planner import language_name
+from accord.serving.reference_page import reference_page
 from accord.serving.service import Service
 from accord.serving.settings import RETRY_SOON, ServeSettings
 
@@ -90,7 +95,7 @@ _REASONS = {
     400: "Something in the request is wrong.",
     403: "The API key is missing or wrong.",
     408: "The request came too slowly.",
-    413: "The text is too long.",
+    413: "The text or the file is too long.",
     429: "The queue is full; Retry-After says when to try again.",
     500: "Something went wrong in the server.",
     503: "The server is shutting down.",
@@ -115,27 +120,33 @@ def create_app(
     gate = gate or Gate(meter)
     service = Service(opened.translator, settings, meter)
     gate.queue_full = lambda: service.batcher.full
+    documents = Documents(service, meter, lambda: gate.draining)
+    files = Files(settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        service.batcher.start()
-        yield
-        await asyncio.to_thread(service.batcher.close)
+        async with files.kept():
+            service.batcher.start()
+            yield
+            await asyncio.to_thread(service.batcher.close)
 
     app = FastAPI(
         title="Accord",
         description=accord.__doc__.partition("\n")[0] if accord.__doc__ else "",
         version=accord.__version__,
         lifespan=lifespan,
-        # Their pages load scripts from elsewhere; openapi.json is served all the same.
+        # Their pages load scripts from elsewhere; /docs is one of our own.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
-    _add_translation(app, service, settings)
+    keys = Keys(settings.api_keys)
+    _add_translation(app, service, settings, documents, keys)
+    add_files(app, files, service, documents, partial(_check_key, keys=keys), _PROBLEMS)
     _add_knowledge(app, service, settings, opened.about)
     _add_state(app, service, gate, meter)
     _add_page(app)
+    _add_reference(app)
     _add_refusals(app)
     app.add_middleware(Guarded, gate=gate)
     if settings.cors:
@@ -150,14 +161,16 @@ def create_app(
     return app
 
 
-def _add_translation(app: FastAPI, service: Service, settings: ServeSettings) -> None:
-    keys = Keys(settings.api_keys)
+def _add_translation(
+    app: FastAPI, service: Service, settings: ServeSettings, documents: Documents, keys: Keys
+) -> None:
     languages = service.planner.graph.languages
 
     async def read(request: Request, model: type[Asked]) -> Asked:
         service.batcher.check_room()  # a full server reads nothing more
         body = await read_body(request, settings)
-        asked = parsed(request.headers.get("content-type", ""), body, model)
+        query = request.scope["query_string"]
+        asked = parsed(request.headers.get("content-type", ""), body, model, query)
         _check_key(request, getattr(asked, "api_key", None), keys)
         return asked
 
@@ -171,11 +184,18 @@ def _add_translation(app: FastAPI, service: Service, settings: ServeSettings) ->
     async def translate(request: Request) -> Response:
         asked = await read(request, TranslateRequest)
         note(request, source=asked.source, target=asked.target, via=asked.via)
-        plan = service.planner.plan(asked)
-        note(request, characters=plan.characters, sentences=plan.sentences)
-        if asked.source == "auto":
-            note(request, source=",".join(dict.fromkeys(text.source for text in plan.texts)))
-        answer = await service.translate(asked, plan, partial(client_gone, request))
+        asked = service.planner.checked(asked)
+        note(request, source=asked.source, target=asked.target, via=asked.via)
+        gone = partial(client_gone, request)
+        if asked.format == "html":
+            answer, facts = await documents.html(asked, gone)
+            note(request, **facts)
+        else:
+            plan = service.planner.plan(asked)
+            note(request, characters=plan.characters, sentences=plan.sentences)
+            if asked.source == "auto":
+                note(request, source=",".join(dict.fromkeys(text.source for text in plan.texts)))
+            answer = await service.translate(asked, plan, gone)
         if settings.log_texts:
             note(request, q=asked.q, translated=answer.translatedText)
         # As it is: FastAPI would check all of it once more.
@@ -196,6 +216,10 @@ def _add_translation(app: FastAPI, service: Service, settings: ServeSettings) ->
             Detected(language=language, confidence=confidence)
             for language, confidence in service.planner.detect(asked.q)
         ]
+
+    @app.post("/suggest", include_in_schema=False)
+    async def suggest() -> Response:
+        raise Refusal(501, "this server takes no suggestions: it learns only by training")
 
 
 def _check_key(request: Request, given: str | None, keys: Keys) -> None:
@@ -242,7 +266,8 @@ def _add_knowledge(
         charLimit=settings.max_characters,
         frontendTimeout=500,
         suggestions=False,
-        supportedFilesFormat=[],
+        filesTranslation=settings.max_file > 0,
+        supportedFilesFormat=list(FORMATS) if settings.max_file else [],
         language=Default(source=Name(code="auto", name="Auto Detect"), target=names[0]),
     )
 
@@ -285,6 +310,19 @@ def _add_state(app: FastAPI, service: Service, gate: Gate, meter: Meter) -> None
 def _add_page(app: FastAPI) -> None:
     for file in page_files():
         app.add_api_route(file.address, _answering(file.answer), include_in_schema=False)
+
+
+def _add_reference(app: FastAPI) -> None:
+    @app.get("/spec", include_in_schema=False)
+    async def spec() -> Response:
+        """As LibreTranslate calls it."""
+        return JSONResponse(app.openapi())
+
+    page = cache(lambda: reference_page(app.openapi()))  # made when it is first asked for
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return HTMLResponse(page())
 
 
 def _answering(

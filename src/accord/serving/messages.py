@@ -4,8 +4,16 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 
+from accord.serving.multipart import Form, multipart
 from accord.serving.settings import MAX_BEAM, MAX_CODE, MAX_FIELDS, MAX_KEY
 
 Kind = Literal["supervised", "zero-shot", "pivot"]
@@ -118,6 +126,7 @@ class FrontendSettings(_Answer):
     charLimit: int
     frontendTimeout: int
     suggestions: bool
+    filesTranslation: bool
     supportedFilesFormat: list[str]
     language: Default
 
@@ -157,6 +166,8 @@ Code = Annotated[str, StringConstraints(max_length=MAX_CODE)]
 Key = Annotated[str, StringConstraints(max_length=MAX_KEY)]
 Asked = TypeVar("Asked", bound=BaseModel)
 _FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
+_BAD_FORM = f"the form cannot be read: send fields in UTF-8, {MAX_FIELDS} at most"
 
 
 class DetectRequest(BaseModel):
@@ -183,8 +194,10 @@ class TranslateRequest(BaseModel):
     """Language code."""
     alternatives: int = Field(0, ge=0, lt=MAX_BEAM)
     """Further translations of each text, as far as there are any; fewer than `beam`."""
-    format: str = Field("text", json_schema_extra={"enum": ["text"]})
-    """Only text."""
+    format: Annotated[Literal["text", "html"], BeforeValidator(lambda value: value or "text")] = (
+        "text"
+    )
+    """html: tags stay, and the text in them and in attributes that people read is translated."""
     api_key: Key | None = None
     """Where the server wants one; the header `Authorization: Bearer KEY` does as well."""
     via: Code | None = None
@@ -195,6 +208,27 @@ class TranslateRequest(BaseModel):
     """Sentences, subwords, alignments and scores as well."""
 
 
+class FileRequest(BaseModel):
+    """The fields beside a file to be translated."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    source: Code = "auto"
+    """Language code, or auto: it is detected from the beginning of the file."""
+    target: Code
+    """Language code."""
+    api_key: Key | None = None
+    """Where the server wants one; the header `Authorization: Bearer KEY` does as well."""
+    via: Code | None = None
+    """Pivot: a language code, or auto for the shortest chain of languages with training data."""
+
+
+class FileAnswer(_Answer):
+    """Where a translated file is."""
+
+    translatedFileUrl: str
+
+
 def body_schema(model: type[BaseModel], languages: Sequence[str]) -> dict[str, Any]:
     """How the OpenAPI document describes a body, which may be JSON or a form."""
     schema = model.model_json_schema()
@@ -202,34 +236,63 @@ def body_schema(model: type[BaseModel], languages: Sequence[str]) -> dict[str, A
     for name, allowed in codes.items():
         if name in schema["properties"]:
             schema["properties"][name]["enum"] = list(allowed)
-    content = {kind: {"schema": schema} for kind in ("application/json", _FORM)}
+    if model is FileRequest:
+        schema["properties"]["file"] = {"type": "string", "format": "binary"}
+        schema["required"] = ["file", *schema["required"]]
+        kinds: tuple[str, ...] = (MULTIPART,)
+    else:
+        kinds = ("application/json", _FORM, MULTIPART)
+    content = {kind: {"schema": schema} for kind in kinds}
     return {"requestBody": {"required": True, "content": content}}
 
 
-def parsed(content_type: str, body: bytes, model: type[Asked]) -> Asked:
-    """The body as what was to be asked; anything else is refused with a reason."""
+def parsed(content_type: str, body: bytes, model: type[Asked], query: bytes = b"") -> Asked:
+    """The body as what was to be asked; anything else is refused with a reason.
+
+    Without JSON, fields may stand in the address (`query`) as well, and there they come first.
+    """
     kind = content_type.partition(";")[0].strip().lower()
     # curl -d calls everything a form, also JSON; no form begins with a brace.
     if kind == _FORM and body.lstrip()[:1] == b"{":
         kind = ""
+    elif query and not body.strip():
+        kind = _FORM
     try:
+        if kind == MULTIPART:
+            fields = form_fields(form_in(content_type, body).fields)
+            return model.model_validate(fields | _fields(query))
         if kind == _FORM:
-            return model.model_validate(_fields(body))
+            return model.model_validate(_fields(body) | _fields(query))
         if kind in ("", "text/plain") or kind.endswith("json"):
             return model.model_validate_json(body)
     except ValidationError as error:
-        raise Refusal(400, _reason(error)) from None
+        raise Refusal(400, reason_of(error)) from None
     except ValueError:
-        reason = f"the form cannot be read: send fields in UTF-8, {MAX_FIELDS} at most"
-        raise Refusal(400, reason) from None
-    raise Refusal(400, f"the body has the type '{kind[:60]}': send application/json or {_FORM}")
+        raise Refusal(400, _BAD_FORM) from None
+    kinds = f"application/json, {_FORM} or {MULTIPART}"
+    raise Refusal(400, f"the body has the type '{kind[:60]}': send {kinds}")
+
+
+def form_in(content_type: str, body: bytes) -> Form:
+    """A form with files; what is none is refused."""
+    try:
+        return multipart(content_type, body)
+    except ModuleNotFoundError as error:
+        reason = f"such forms need the package {error.name} on the server"
+        raise Refusal(501, f"{reason}: pip install 'accord[serve]'") from None
+    except ValueError:
+        raise Refusal(400, _BAD_FORM) from None
 
 
 def _fields(body: bytes) -> dict[str, str | list[str]]:
-    """The fields of a form. One that is repeated is a list, one left empty is not given."""
     pairs = parse_qsl(
         body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS
     )
+    return form_fields(pairs)
+
+
+def form_fields(pairs: Sequence[tuple[str, str]]) -> dict[str, str | list[str]]:
+    """The fields of a form. One that is repeated is a list, one left empty is not given."""
     found: dict[str, list[str]] = {}
     for name, value in pairs:
         if value or name == "q":
@@ -237,7 +300,7 @@ def _fields(body: bytes) -> dict[str, str | list[str]]:
     return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
 
 
-def _reason(error: ValidationError) -> str:
+def reason_of(error: ValidationError) -> str:
     """The first thing that is wrong, in a sentence."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     message = first["msg"]

@@ -10,10 +10,13 @@ from collections.abc import Iterator, MutableSequence
 from dataclasses import dataclass
 from typing import Literal
 
-PATHS = ("/translate", "/detect", "/languages", "/graph", "/health", "/health/ready", "/metrics")
+PATHS = (
+    *("/translate", "/translate_file", "/detect", "/languages", "/graph"),
+    *("/health", "/health/ready", "/metrics"),
+)
 STATUSES = (
     *("200", "304", "400", "403", "404", "405", "408", "413", "429", "499"),
-    *("500", "503", "504"),
+    *("500", "501", "503", "504"),
 )
 OTHER = "other"
 

@@ -18,8 +18,9 @@ from multiprocessing.process import BaseProcess
 
 from accord.errors import AccordError
 from accord.graph import TranslationGraph
+from accord.inference.alignments import Subwords
 from accord.inference.results import SearchSettings, Translation
-from accord.serving.opened_model import Opened, Subwords
+from accord.serving.opened_model import Opened
 from accord.serving.settings import STOP_GRACE
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)

@@ -1,28 +1,14 @@
 """The model behind the service: what is asked of it, and the one place where it is opened."""
 
-import itertools
-from bisect import bisect_right
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from accord.config.schema import Cleaning
-from accord.data.cleaning import mend
 from accord.graph import TranslationGraph
+from accord.inference.alignments import Subwords
 from accord.inference.backends.base import LoadSettings
 from accord.inference.results import SearchSettings, Translation
-
-
-class Subwords(Protocol):
-    """The part of a vocabulary that shows how a sentence was read."""
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Subword ids of each text."""
-
-    def pieces(self) -> list[str]:
-        """All subwords, in the order of their ids."""
 
 
 class AnyTranslator(Protocol):
@@ -107,55 +93,3 @@ def _about(path: Path, checkpoint: str) -> dict[str, str | int | None]:
         "steps": find_checkpoint(run.path, checkpoint).step,
         "units": experiment.model.units,
     }
-
-
-# --- Subwords of what was read, and which of them each subword of a translation looked at.
-
-
-_CLEANING = Cleaning()
-
-
-class Tracer:
-    """Follows alignments back to the source, through pivots as well."""
-
-    def __init__(self, vocabulary: Subwords) -> None:
-        self._vocabulary = vocabulary
-        self._pieces = vocabulary.pieces()
-
-    def tokens(self, text: str) -> list[str]:
-        """The subwords in which the model reads a text."""
-        [ids] = self._vocabulary.encode([mend(text, _CLEANING, Counter())])
-        return [self._pieces[i] for i in ids]
-
-    def trace(self, found: Translation) -> tuple[list[str], list[int]]:
-        """The source's subwords, and for each target subword its place among them or -1."""
-        read = self.tokens(found.source if found.pivot is None else found.pivot.text)
-        # In the model's input the tag is 0, and the end of sentence comes last.
-        near = [i - 1 if i <= len(read) else -1 for i in found.hypotheses[0].alignment]
-        if found.pivot is None:
-            return read, near
-        source, far = self.trace(found.pivot)
-        written = _places(read, found.pivot.hypotheses[0].tokens)
-        return source, [-1 if i < 0 or written[i] < 0 else far[written[i]] for i in near]
-
-
-def _places(read: Sequence[str], written: Sequence[str]) -> list[int]:
-    """For each subword as read, the one that stands at its place in the same text as written.
-
-    A model may spell a pivot sentence in other subwords than those it is read in.
-    """
-    ends = list(itertools.accumulate(_bytes(piece) for piece in written))
-    if not ends:
-        return [-1] * len(read)
-    starts = itertools.accumulate((_bytes(piece) for piece in read), initial=0)
-    return [
-        min(bisect_right(ends, start + (_bytes(piece) - 1) / 2), len(ends) - 1)
-        for start, piece in zip(starts, read, strict=False)
-    ]
-
-
-def _bytes(piece: str) -> int:
-    """Bytes of text that a subword stands for; ▁ is a space, and <0x41> is one byte."""
-    if len(piece) == 6 and piece.startswith("<0x"):
-        return 1
-    return len(piece.replace("▁", " ").encode())

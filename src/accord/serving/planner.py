@@ -2,15 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from accord.data.language_id import LanguageGuesser
+from accord.data.markup import same_language
+from accord.documents.sentences import Piece, split
 from accord.graph import LANGUAGE, TranslationGraph
 from accord.serving.batching import Job, Route
-from accord.serving.messages import Kind, Refusal, TranslateRequest
-from accord.serving.sentences import Piece, split
+from accord.serving.messages import FileRequest, Kind, Refusal, TranslateRequest
 from accord.serving.settings import MAX_BEAM, ServeSettings
 
 AUTO = "auto"
+_ALIASES = {"pb": "pt-BR", "zt": "zh-Hant"}  # LibreTranslate's own
+Wanted = TypeVar("Wanted", "TranslateRequest", "FileRequest")
 
 
 @dataclass(frozen=True)
@@ -55,23 +59,36 @@ class Planner:
         self.settings = settings
         self._guesser = guesser
 
+    def checked(self, asked: Wanted) -> Wanted:
+        """The request with the codes that the model has; one that names others is refused."""
+        codes = {
+            "target": self._code("target", asked.target),
+            "source": self._code("source", asked.source),
+            "via": None if asked.via is None else self._code("via", asked.via),
+        }
+        via = codes["via"]
+        if via in (codes["source"], codes["target"]) and via not in (AUTO, None):
+            raise Refusal(400, f"via '{via}' is an end of the way: name a third language")
+        return asked.model_copy(update=codes)
+
     def plan(self, asked: TranslateRequest) -> Plan:
-        """What to translate how; a request that cannot be fulfilled is refused."""
-        if asked.format != "text":
-            raise Refusal(400, f"the format '{asked.format[:40]}' is not supported: send text")
-        self._check_languages(asked)
-        beam = self._beam(asked)
+        """What to translate how, of a request that was checked."""
+        beam = self.beam(asked)
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
         self.check_length(texts)
         planned = [self._text(text, asked, beam) for text in texts]
         plan = Plan(planned, _jobs(planned, asked.alternatives + 1))
-        if plan.sentences > self.settings.max_sentences:
+        self.check_sentences(plan.sentences)
+        return plan
+
+    def check_sentences(self, sentences: int) -> None:
+        """Refuse more sentences than allowed."""
+        if sentences > self.settings.max_sentences:
             raise Refusal(
                 413,
-                f"the text has {plan.sentences} sentences, and no more than "
+                f"the text has {sentences} sentences, and no more than "
                 f"{self.settings.max_sentences} are translated at once: send it in parts",
             )
-        return plan
 
     def check_length(self, texts: Sequence[str]) -> None:
         """Refuse more characters than allowed; an empty text counts as one, for it takes time."""
@@ -95,17 +112,22 @@ class Planner:
             return "pivot"
         return self.graph.kind((source, target))
 
-    def _check_languages(self, asked: TranslateRequest) -> None:
-        via = AUTO if asked.via is None else asked.via
-        named = {"target": asked.target, "source": asked.source, "via": via}
-        for name, code in named.items():
-            if code not in self.graph.languages and (code != AUTO or name == "target"):
-                known = ", ".join(self.graph.languages)
-                raise Refusal(400, f"{name} '{code}' is not known here: use one of {known}")
-        if asked.via in (asked.source, asked.target) and asked.via != AUTO:
-            raise Refusal(400, f"via '{asked.via}' is an end of the way: name a third language")
+    def _code(self, name: str, code: str) -> str:
+        """A language by the code that the model has for it: de for DE and for de-DE as well."""
+        known = self.graph.languages
+        if code in known or (code.lower() == AUTO and name != "target"):
+            return code if code in known else AUTO
+        meant = _ALIASES.get(code.lower(), code)
+        found = [language for language in known if same_language(meant, language)]
+        exact = [
+            language for language in found if language.lower() == meant.lower().replace("-", "_")
+        ]
+        if len(exact or found) != 1:
+            raise Refusal(400, f"{name} '{code}' is not known here: use one of {', '.join(known)}")
+        return (exact or found)[0]
 
-    def _beam(self, asked: TranslateRequest) -> int:
+    def beam(self, asked: TranslateRequest) -> int:
+        """The beam to search with."""
         if asked.beam is None:
             return min(MAX_BEAM, max(self.settings.beam, asked.alternatives + 1))
         if asked.alternatives >= asked.beam:
@@ -117,14 +139,17 @@ class Planner:
         return asked.beam
 
     def _text(self, text: str, asked: TranslateRequest, beam: int) -> PlannedText:
-        source, confidence = asked.source, None
-        if source == AUTO:
-            source, confidence = self.detect(text)[0]
+        source, confidence = self.source(text, asked)
         pieces = [] if source == asked.target else split(text)
-        via = self._via(source, asked) if pieces else ()
+        via = self.via(source, asked) if pieces else ()
         return PlannedText(text, source, confidence, Route(asked.target, via, beam), pieces)
 
-    def _via(self, source: str, asked: TranslateRequest) -> tuple[str, ...]:
+    def source(self, text: str, asked: TranslateRequest | FileRequest) -> tuple[str, float | None]:
+        """The language of a text, and how sure that is where it was detected."""
+        return self.detect(text)[0] if asked.source == AUTO else (asked.source, None)
+
+    def via(self, source: str, asked: TranslateRequest | FileRequest) -> tuple[str, ...]:
+        """The languages to pass through."""
         if asked.via is None or asked.via == source:  # by detection: nobody chose to start there
             return ()
         if asked.via != AUTO:

@@ -5,14 +5,15 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from accord.data.language_id import LanguageGuesser
+from accord.documents.sentences import join
+from accord.inference.alignments import Tracer
 from accord.inference.results import SearchSettings, Translation
 from accord.serving.admission import GONE
 from accord.serving.batching import Batcher, Job, Route
 from accord.serving.messages import Detected, Refusal, Sentence, TranslateAnswer, TranslateRequest
 from accord.serving.metrics_text import Meter
-from accord.serving.opened_model import AnyTranslator, Tracer
+from accord.serving.opened_model import AnyTranslator
 from accord.serving.planner import Plan, PlannedText, Planner
-from accord.serving.sentences import join
 from accord.serving.settings import ServeSettings
 
 Gone = Callable[[], Awaitable[None]]
@@ -29,7 +30,7 @@ class Service:
         self.planner = Planner(graph, settings, guesser)
         self.batcher = Batcher(self._translate, settings, meter)
         self._translator = translator
-        self._tracer = Tracer(translator.vocabulary)
+        self.tracer = Tracer(translator.vocabulary)
         self._meter = meter
 
     def _translate(self, texts: Sequence[str], route: Route, nbest: int) -> list[Translation]:
@@ -40,7 +41,7 @@ class Service:
 
     async def translate(self, asked: TranslateRequest, plan: Plan, gone: Gone) -> TranslateAnswer:
         """The answer; refused when it takes too long, given up when the client is gone."""
-        found = await self._results(list(plan.jobs.values()), gone)
+        found = await self.results(list(plan.jobs.values()), gone, self.settings.timeout)
         # What belongs to a text comes in its order from the job of its route.
         onward = {route: iter(rows) for route, rows in zip(plan.jobs, found, strict=True)}
         of_texts = [
@@ -51,7 +52,10 @@ class Service:
         self._meter.add("sentences_total", plan.sentences)
         return self._answer(asked, plan.texts, of_texts)
 
-    async def _results(self, jobs: Sequence[Job], gone: Gone) -> list[list[Translation]]:
+    async def results(
+        self, jobs: Sequence[Job], gone: Gone, seconds: float
+    ) -> list[list[Translation]]:
+        """What came of jobs; refused when it takes too long, given up when the client is gone."""
         if not jobs:
             return []
         self.batcher.submit(jobs)
@@ -61,7 +65,7 @@ class Service:
         try:
             await asyncio.wait(
                 (leaving, all_found),
-                timeout=self.settings.timeout,
+                timeout=seconds,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if all_found.done():
@@ -70,7 +74,7 @@ class Service:
                 raise Refusal(GONE, "the client has gone")
             raise Refusal(
                 504,
-                f"the translation took more than {self.settings.timeout:g} seconds: "
+                f"the translation took more than {seconds:g} seconds: "
                 "try again later, or send less",
             )
         finally:
@@ -103,7 +107,7 @@ class Service:
 
     def _sentences(self, text: PlannedText, found: Sequence[Translation]) -> Iterator[Sentence]:
         for piece, item in zip(text.pieces, found, strict=True):
-            tokens, alignment = self._tracer.trace(item)
+            tokens, alignment = self.tracer.trace(item)
             yield Sentence(
                 source=piece.text,
                 target=item.text,

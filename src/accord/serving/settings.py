@@ -26,6 +26,11 @@ class ServeSettings:
     max_characters: int = setting(5000, "Characters in a request, all its texts together.", least=1)
     max_sentences: int = setting(256, "Sentences in a request.", least=1)
     max_body: int = setting(262_144, "Bytes in a request.", least=1)
+    max_file: int = setting(10_485_760, "Bytes of a file to be translated; 0: none are.", least=0)
+    max_file_characters: int = setting(100_000, "Characters to be translated in a file.", least=1)
+    file_timeout: float = setting(
+        600.0, "Seconds that the translation of a file may take.", above=0
+    )
     timeout: float = setting(
         30.0,
         "Seconds a translation may take, waiting included; what has not begun by then is dropped.",
@@ -45,6 +50,8 @@ class ServeSettings:
     """None: everybody may translate."""
     cors: tuple[str, ...] = ()
     """Origins of web pages that may read the answers."""
+    file_folder: str = ""
+    """Where translated files wait to be fetched, for all workers; else each makes a folder."""
 
     def __post_init__(self) -> None:
         check_settings(self, flag)
@@ -70,6 +77,24 @@ MAX_KEY = 1000
 """Characters of an API key."""
 MAX_FIELDS = 1000
 """Fields of a form: reading each takes time."""
+
+# Files.
+MAX_FILES = 4
+"""Files that are read and translated at the same time: each may take some hundred MB."""
+MAX_TAGS = 200_000
+"""Tags in a part of a file: to read each takes time and memory."""
+MAX_MARKUP = 10
+"""Bytes of a text file for each character that may be translated in it."""
+FILE_KEPT = 1800.0
+"""Seconds that a translated file waits to be fetched."""
+FILE_SWEEP = 60.0
+"""Seconds between two looks for files that have waited too long."""
+MAX_KEPT = 256_000_000
+"""Bytes of translated files that wait; beyond that the oldest go."""
+FORM_EXTRA = 65_536
+"""Bytes of a form beside the file in it."""
+FILE_PATIENCE = 0.1
+"""Seconds after which a file that finds the queue full tries again."""
 
 # Requests and connections at the same time.
 MAX_OPEN = 1000

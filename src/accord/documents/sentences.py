@@ -68,13 +68,18 @@ def join(
 
     Sentences of Chinese or Japanese touch; a `target` language that writes spaces gets one there.
     """
-    glue = " " if target and target.split("_")[0] not in _WITHOUT_SPACES else ""
+    glue = touching_space(target) if target else ""
     parts, at = list[str](), 0
     for piece, translation in zip(pieces, translations, strict=True):
         touching = at == piece.start and at > 0
         parts += [glue if touching else text[at : piece.start], translation]
         at = piece.end
     return "".join([*parts, text[at:]])
+
+
+def touching_space(target: str) -> str:
+    """What a language writes between two sentences."""
+    return "" if target.split("_")[0] in _WITHOUT_SPACES else " "
 
 
 def _lines(text: str) -> list[tuple[int, int]]:

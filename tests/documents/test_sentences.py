@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from accord.serving.sentences import join, split
+from accord.documents.sentences import join, split
 
 TEXTS = st.one_of(
     st.text(max_size=200),
