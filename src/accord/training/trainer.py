@@ -181,6 +181,11 @@ class Trainer:
             rank=world.rank,
             world_size=world.size,
         )
+        if self.stream.windows > 1:
+            progress.note(
+                f"an epoch has {self.stream.windows:,} windows, and an estimated "
+                f"{self.stream.estimated_batches():,} updates"
+            )
         self.cut = self._cut()
         self.validator = Validator(self.store, experiment, world.device, self.bf16)
         self.state.measure_by(
