@@ -111,6 +111,7 @@ for _command in (
     train.train,
     train.average,
     translate.translate,
+    translate.distil_data,
     translate.evaluate,
     reporting.compare,
     reporting.report,
