@@ -116,7 +116,7 @@ def test_commands_are_found_and_wrong_ones_would_be_noticed():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_in_the_text_exist(page):
     for code in _INLINE.findall(_FENCE.sub("", TEXTS[page])):
-        if found := re.match(r"accord ([a-z]+)", code):
+        if found := re.match(r"accord ([a-z][a-z-]*)", code):
             assert found[1] in COMMANDS, code
 
 
