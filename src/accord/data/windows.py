@@ -20,7 +20,7 @@ from accord.data.store import ParallelCorpus
 from accord.errors import AccordError
 
 WINDOW = 2**25  # examples; a plan takes 4 bytes for each, and 18 more while it is made
-_BLOCK = 2**20  # lines that stay together, at most
+BLOCK = 2**20  # lines that stay together, at most
 _BLOCKS = 16  # of a direction in a window, at least, where it has so many lines
 _WALKS = 1 << 16  # random streams of walks: above those of plans, by direction
 
@@ -191,12 +191,8 @@ class Examples:
     def _blocks(self, direction: int, walk: int) -> tuple[Int64s, Int64s]:
         """The first lines of the blocks in the order of a walk, and where each comes in it."""
         size = self.sizes[direction]
-        block = min(_BLOCK, max(1, size // (_BLOCKS * self.windows)))
-        numbers = np.arange(-(-size // block), dtype=np.uint32)
-        order_K = shuffled(numbers, (self._seed, walk, _WALKS + direction)).astype(np.int64)
-        first_K = order_K * block
-        length_K = np.minimum(first_K + block, size) - first_K
-        return first_K, np.concatenate([[0], np.cumsum(length_K)])
+        block = min(BLOCK, max(1, size // (_BLOCKS * self.windows)))
+        return shuffled_blocks(size, block, (self._seed, walk, _WALKS + direction))
 
     # --- lengths ---------------------------------------------------------------------------
 
@@ -254,5 +250,14 @@ def window_count(corpora: Sequence[ParallelCorpus], window: int = WINDOW) -> int
     return max(1, min(-(-total // window), total // (2 * directions)))
 
 
+def shuffled_blocks(size: int, block: int, stream: tuple[int, int, int]) -> tuple[Int64s, Int64s]:
+    """The first of every block of numbers below `size`, in random order; where each block starts
+    if they are laid end to end in that order, and the end."""
+    numbers = np.arange(-(-size // block), dtype=np.uint32)
+    first_K = shuffled(numbers, stream).astype(np.int64) * block
+    length_K = np.minimum(first_K + block, size) - first_K
+    return first_K, np.concatenate([[0], np.cumsum(length_K)])
+
+
 def _chunks(begin: int, end: int) -> Iterator[tuple[int, int]]:
-    return ((start, min(start + _BLOCK, end)) for start in range(begin, end, _BLOCK))
+    return ((start, min(start + BLOCK, end)) for start in range(begin, end, BLOCK))

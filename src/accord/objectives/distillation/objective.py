@@ -369,6 +369,8 @@ class DistillationObjective(Objective[PairInputs]):
             "batch_tokens": self._batch_tokens,
             "longest": self._longest,
         }
+        if self._picker.in_blocks:  # former versions shuffled any number of pairs as a whole
+            known["blocks"] = True
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
