@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -11,12 +10,8 @@ import time
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
-from accord.data.batches import BatchStream
-from accord.data.windows import window_count
 from accord.errors import AccordError
-from accord.files import sealed
 from accord.training.trainer import train
 from toy_training import (
     Fault,
@@ -100,58 +95,6 @@ def test_told_to_stop_at_any_step(toy, straight, tmp_path, monkeypatch, step):
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     monkeypatch.undo()
     assert train(settings).finished
-    assert story(tmp_path, STEPS) == straight
-
-
-@pytest.fixture
-def small_windows(monkeypatch):
-    """Windows of 50 examples: an epoch of the toy corpora, 240 examples, has five of them."""
-    options = BatchStream.__init__.__kwdefaults__ | {"window": 50}
-    monkeypatch.setattr(BatchStream.__init__, "__kwdefaults__", options)
-    monkeypatch.setattr(window_count, "__defaults__", (50,))
-
-
-def test_a_run_resumes_in_the_middle_of_a_window(toy, straight, tmp_path, small_windows):
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    notes = Notes()
-    train(experiment(toy, whole), progress=notes)
-    said = next(note for note in notes.notes if "windows" in note)
-    assert re.fullmatch(r"an epoch has 5 windows, and an estimated \d+ updates", said)
-    assert story(whole, STEPS) != straight
-    train(experiment(toy, cut, training__steps=16))
-    state = json.loads((checkpoint(cut, 16) / "state.json").read_text())
-    assert state["position"]["window"] > 0
-    assert state["data"]["windows"] == 5
-    train(experiment(toy, cut), accept_changes=True)
-    weights = [load_file(checkpoint(run, STEPS) / "model.safetensors") for run in (whole, cut)]
-    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
-
-
-def test_a_run_from_before_windows_goes_on_with_the_next_epoch(toy, tmp_path, request):
-    """Its place in an epoch that was planned as a whole is none in one that has windows."""
-    train(experiment(toy, tmp_path, training__steps=16))
-    file = checkpoint(tmp_path, 16) / "state.json"
-    state = json.loads(file.read_text())
-    assert "windows" not in state["data"]
-    del state["position"]["window"]  # as former versions wrote it
-    file.write_text(json.dumps(sealed(state)))
-    request.getfixturevalue("small_windows")
-    notes = Notes()
-    train(experiment(toy, tmp_path, training__steps=17), accept_changes=True, progress=notes)
-    assert "other batches than before: continuing with the next epoch" in notes.notes
-    now = json.loads((checkpoint(tmp_path, 17) / "state.json").read_text())
-    assert now["position"] == {"epoch": state["position"]["epoch"] + 1, "window": 0, "batch": 1}
-
-
-def test_a_state_from_before_windows_resumes_bit_for_bit(toy, straight, tmp_path, monkeypatch):
-    stop_at(monkeypatch, 16)
-    train(experiment(toy, tmp_path))
-    monkeypatch.undo()
-    file = checkpoint(tmp_path, 16) / "state.json"
-    state = json.loads(file.read_text())
-    del state["position"]["window"]
-    file.write_text(json.dumps(sealed(state)))
-    train(experiment(toy, tmp_path))
     assert story(tmp_path, STEPS) == straight
 
 
