@@ -83,7 +83,7 @@ def test_so_it_is_for_larger_corpora_up_to_the_size_of_a_window(options) -> None
     assert stream_of(corpora, window=2 * 5700 - 1, **dict(options)).windows == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(corpora_lists, st.integers(22, 300), st.integers(0, 2**40), st.integers(1, 90))
 def test_windows_hold_every_example_once_within_budget(
     corpora: list[ParallelCorpus], batch_tokens: int, seed: int, window: int
@@ -98,7 +98,7 @@ def test_windows_hold_every_example_once_within_budget(
     assert 0 <= len(batches) - stream.estimated_batches() + 1 <= 2 * stream.windows + 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.integers(0, 40), min_size=1, max_size=3).filter(any),
     st.floats(1, 20),

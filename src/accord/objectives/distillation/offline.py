@@ -28,7 +28,7 @@ from accord.config.objectives import CompleteFilters
 from accord.data.formats import read_pair, read_side, source_files
 from accord.data.store import Store, stamp_of
 from accord.errors import AccordError
-from accord.files import atomic_write, exclusive, reading_errors, sealed, sha256_of
+from accord.files import atomic_write, exclusive, names_in, reading_errors, sealed, sha256_of
 from accord.inference.backends.base import LoadSettings
 from accord.inference.backends.manifest import NAME, is_exported
 from accord.inference.results import SearchSettings
@@ -108,12 +108,16 @@ def distil(
         if rank == 0:
             stack.enter_context(exclusive(job.out, "accord distil-data"))
         wanted = job.wanted()
+        # Before the account is read: the first process deletes shards when it has written that.
+        there = set(names_in(job.out / "shards"))
         known = _read_facts(job, wanted)
         if "account" in known:
             return known["account"] if rank == 0 else None
         if rank == 0:
             _write_facts(job, {"wanted": wanted})
-        count = _make_shards(job, rank, size, shown)
+        count = _make_shards(
+            job, lambda number: number % size == rank and job.shard(number).name not in there, shown
+        )
         if rank != 0:
             return None
         _wait_for(job, count, shown)
@@ -202,12 +206,8 @@ def _write_facts(job: Job, facts: dict[str, Any]) -> None:
 # --- Shards: lines that are read, translated and written together.
 
 
-def _make_shards(job: Job, rank: int, size: int, progress: Progress) -> int:
+def _make_shards(job: Job, is_mine: Callable[[int], bool], progress: Progress) -> int:
     """Make what is this process's and not there yet; the number of shards of the whole input."""
-
-    def is_mine(number: int) -> bool:
-        return number % size == rank and not job.shard(number).exists()
-
     shards, lines = _shards(job, is_mine)
     progress.start("translating", lines)
     teacher, count, pace = None, 0, _Pace(progress)
