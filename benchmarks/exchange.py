@@ -22,6 +22,9 @@ from accord.training.gradients import FlatGradients
 from where import where
 
 TURNS = 7
+_BUCKET_MB = (
+    2  # DistributedDataParallel sends so much at a time; its own 25 are all of a small model
+)
 
 
 def stack(width: int, layers: int) -> nn.Module:
@@ -40,7 +43,10 @@ def updates(world: World, width: int, layers: int, rows: int) -> dict[str, Calla
     inputs = torch.randn(rows, width, device=world.device)
     plain = stack(width, layers).to(world.device)
     gradients = FlatGradients(plain)
-    spread = DistributedDataParallel(stack(width, layers).to(world.device))
+    spread = DistributedDataParallel(
+        stack(width, layers).to(world.device),
+        bucket_cap_mb=_BUCKET_MB,
+    )
 
     def loss(model: nn.Module) -> Tensor:
         found: Tensor = model(inputs).square().mean()
