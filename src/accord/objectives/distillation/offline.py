@@ -92,7 +92,7 @@ class Job:
             "pair with": self.beside,
             "via": self.via,
             "input": _input_facts(self),
-            "search": asdict(self.search),
+            **asdict(self.search),
             "lines of a shard": self.shard_lines,
             "distinct bigrams": self.least_bigrams,
         }
