@@ -19,7 +19,7 @@ from accord.data.epoch_plan import Buckets, Int64s, Plan, corpus_quotas, shuffle
 from accord.data.store import ParallelCorpus
 from accord.errors import AccordError
 
-WINDOW = 2**25  # examples; a plan takes 4 bytes for each, and 18 more while it is made
+WINDOW = 2**25  # examples; a plan takes 4 bytes for each, and 15 more while it is made
 BLOCK = 2**20  # lines that stay together, at most
 _BLOCKS = 16  # of a direction in a window, at least, where it has so many lines
 _WALKS = 1 << 16  # random streams of walks: above those of plans, by direction
