@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
     *("config", "graph", "prepare", "builtin", "demo"),
-    *("train", "average", "translate", "evaluate", "report"),
+    *("train", "average", "translate", "distil-data", "evaluate", "report"),
     *("export", "serve", "fetch", "reproduce"),
 )
 

@@ -85,6 +85,15 @@ def test_only_the_first_process_speaks_and_writes(two):
     assert not [path for path in run.rglob("*") if "rank" in path.name]
 
 
+def test_a_run_whose_first_checkpoint_is_its_last_ends_well_in_all_processes(toy, tmp_path):
+    """The second one was done before that was on disk, and wanted to save what was not there."""
+    rare = {"training__steps": 3, "training__save_every": 99, "training__validation__every": 99}
+    process = torchrun(arguments(toy, tmp_path, **KEYS | rare, training__exchange="bf16"))
+    output, _ = process.communicate(timeout=100)
+    assert process.returncode == 0, output
+    assert checkpoints(tmp_path) == [3]
+
+
 def test_a_process_that_dies_ends_all(toy, tmp_path):
     process = torchrun(arguments(toy, tmp_path, **KEYS), fault=Fault(at=12))
     output, _ = process.communicate(timeout=100)

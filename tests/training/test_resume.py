@@ -224,7 +224,7 @@ def test_other_batches_continue_with_the_next_epoch(toy, tmp_path, monkeypatch):
     train(settings, accept_changes=True, progress=notes)
     assert "other batches than before: continuing with the next epoch" in notes.notes
     after = json.loads((checkpoint(tmp_path, 14) / "state.json").read_text())
-    assert after["position"] == {"epoch": state["position"]["epoch"] + 1, "batch": 1}
+    assert after["position"] == {"epoch": state["position"]["epoch"] + 1, "window": 0, "batch": 1}
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from torch import nn
 from accord.models.tensor_batch import TensorBatch
 from accord.objectives.base import Objective, Terms, Work
 from accord.objectives.likelihood import LikelihoodObjective, composite_likelihood
+from accord.training import gradients
 from accord.training.gradients import FlatGradients
 from update_cases import gold, ragged_batch, updater
 
@@ -38,6 +39,29 @@ def test_a_long_gradient_is_shortened_and_its_length_told():
     assert float(tight.gradients.flat.norm()) == pytest.approx(0.01, rel=1e-3)
     direction = tight.gradients.flat / 0.01 - free.gradients.flat / norm
     assert direction.norm() < 1e-3
+
+
+@pytest.mark.parametrize(("precision", "digits"), [(torch.float32, 1e-7), (torch.bfloat16, 2**-8)])
+def test_gradients_are_exchanged_in_the_precision_asked_for(precision, digits, monkeypatch):
+    sent = []
+
+    def add_up(tensor):
+        """What another process with the same share adds."""
+        sent.append(tensor.dtype)
+        tensor.add_(tensor.clone())
+
+    monkeypatch.setattr(gradients, "add_up", add_up)
+    one = FlatGradients(nn.Linear(50, 20), apart=1)
+    one.buffers.normal_(generator=torch.Generator().manual_seed(1))
+    alone = one.buffers.clone()
+    one.exchange(precision)
+    assert sent == [precision]
+    assert one.buffers.dtype == torch.float32
+    assert torch.allclose(one.buffers, 2 * alone, rtol=digits, atol=0)
+    assert torch.equal(one.buffers, 2 * alone) == (precision == torch.float32)
+    one.flat[3] = math.nan  # one process's trouble is everybody's
+    one.exchange(precision)
+    assert not one.flat.isfinite().all()
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from accord import __version__
-from accord.cli import data, publish, reporting, study, tour, train, translate
+from accord.cli import data, distil, publish, reporting, study, tour, train, translate
 from accord.errors import AccordError
 
 app = typer.Typer(
@@ -111,6 +111,7 @@ for _command in (
     train.train,
     train.average,
     translate.translate,
+    distil.distil_data,
     translate.evaluate,
     reporting.compare,
     reporting.report,

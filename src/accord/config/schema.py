@@ -236,6 +236,9 @@ class TrainingSettings(Section):
     """Longest gradient, as the norm over all parameters."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto: bf16 on a GPU, fp32 on a CPU."""
+    exchange: Literal["fp32", "bf16"] = "fp32"
+    """In which precision several processes add up their gradients. bf16 halves what goes over the
+    network, and rounds every sum to three digits."""
     threads: Annotated[Whole, Field(ge=1, le=MOST_THREADS)] | None = None
     """CPU threads; by default half of the cores, at most 8."""
     log_every: Annotated[Whole, Field(ge=1)] = 100

@@ -5,15 +5,17 @@ A run can resume at any batch, on any machine and on another number of processes
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
 
-from accord.data.epoch_plan import EpochPlan, ExampleIds, Examples, Int64s
+from accord.data.epoch_plan import Int64s
 from accord.data.store import Ids, ParallelCorpus, Sentences
 from accord.data.vocabulary import EOS, PAD
+from accord.data.windows import WINDOW, Examples, Window
 from accord.errors import AccordError
+
+_SAME = "resume with the corpora, seed and training.batch_tokens the run began with"
 
 Int16s = npt.NDArray[np.int16]
 Int32s = npt.NDArray[np.int32]
@@ -78,12 +80,19 @@ class Batch:
         )
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Position:
-    """Where a stream stands: the next batch to give is number `batch` of `epoch`."""
+    """Where a stream stands: the next batch to give is number `batch` of a window of `epoch`."""
 
     epoch: int = 0
     batch: int = 0
+    window: int = 0
+    """0 where an epoch has but one: and so in what was saved before there were windows."""
+
+    @property
+    def number(self) -> int:
+        """No two batches of an epoch have the same; in the first window it is `batch`."""
+        return self.window << 32 | self.batch
 
 
 class BatchStream:
@@ -104,29 +113,23 @@ class BatchStream:
         temperature: float = 1.0,
         rank: int = 0,
         world_size: int = 1,
+        window: int = WINDOW,
     ) -> None:
         self.languages = tuple(languages)
         self.rank = rank
         self.world_size = world_size
-        self._batch_tokens = batch_tokens
-        self._examples = Examples(corpora, batch_tokens)
-        # Per block: corpus, source language, target language, tag of the target language.
+        self._examples = Examples(
+            corpora, batch_tokens, seed=seed, temperature=temperature, window=window
+        )
+        # Per direction: corpus, source language, target language, tag of the target language.
         self._facts = np.array(
             [
                 (c, self.languages.index(source), self.languages.index(target), tags[target])
-                for c, source, target in self._examples.blocks
+                for c, source, target in self._examples.directions
             ]
         )
-        # Two plans: a prefetching thread may be an epoch ahead of the one that shows progress.
-        self._plan = lru_cache(maxsize=2)(
-            partial(
-                EpochPlan.build,
-                self._examples,
-                batch_tokens=batch_tokens,
-                seed=seed,
-                temperature=temperature,
-            )
-        )
+        self._planned: tuple[tuple[int, int], Window] | None = None
+        self._counts: dict[tuple[int, int], int] = {}
         self._position = Position()
 
     @property
@@ -134,29 +137,66 @@ class BatchStream:
         """The next batch to be made; behind a prefetcher, trust the positions it delivers."""
         return self._position
 
+    @property
+    def windows(self) -> int:
+        """The parts of an epoch that are planned one after the other: 1 up to 2^25 examples."""
+        return self._examples.windows
+
     def seek(self, position: Position) -> None:
-        """Continue from this position; costs no more than the plan of its epoch."""
-        if not 0 <= position.batch < self.batches_per_epoch(position.epoch):
+        """Continue from this position; costs no more than the plan of its window."""
+        if not 0 <= position.window < self.windows:
             raise AccordError(
-                f"epoch {position.epoch} has {self.batches_per_epoch(position.epoch)} batches, "
+                f"an epoch has {self.windows} windows, but the run stopped in number "
+                f"{position.window}, counted from 0",
+                fix=_SAME,
+            )
+        count = self.batches_per_window(position.epoch, position.window)
+        if not 0 <= position.batch < count:
+            window = f", window {position.window}," if self.windows > 1 else ""
+            raise AccordError(
+                f"epoch {position.epoch}{window} has {count} batches, "
                 f"but the run stopped before batch {position.batch}",
-                fix="resume with the corpora, seed and training.batch_tokens the run began with",
+                fix=_SAME,
             )
         self._position = position
 
+    def batches_per_window(self, epoch: int, window: int) -> int:
+        """The number of batches; costs a plan where the window was not planned yet."""
+        if (epoch, window) not in self._counts:
+            self._window(epoch, window)
+        return self._counts[epoch, window]
+
     def batches_per_epoch(self, epoch: int) -> int:
-        """The number of batches; with temperature 1 it is the same for all epochs."""
-        return len(self._plan(epoch))
+        """The number of batches; with temperature 1 and one window it is the same for all epochs.
+
+        Of several windows each has to be planned: `estimated_batches` is there at once.
+        """
+        return sum(self.batches_per_window(epoch, window) for window in range(self.windows))
+
+    def estimated_batches(self) -> int:
+        """About so many batches has an epoch, from the lengths of all examples."""
+        return self._examples.estimated_batches()
 
     def epochs(self, position: Position) -> float:
         """Progress for display: 2.5 is the middle of the third epoch."""
-        if position.batch == 0:
-            return float(position.epoch)
-        return position.epoch + position.batch / self.batches_per_epoch(position.epoch)
+        done = float(position.window)
+        if position.batch:
+            done += position.batch / self.batches_per_window(position.epoch, position.window)
+        return position.epoch + done / self.windows
+
+    def _window(self, epoch: int, window: int) -> Window:
+        found = self._planned
+        if found is None or found[0] != (epoch, window):
+            # One at a time: plans are what takes memory here.
+            found = self._planned = None
+            found = (epoch, window), self._examples.window(epoch, window)
+            self._counts[epoch, window] = len(found[1])
+            self._planned = found
+        return found[1]
 
     def largest_shapes(self) -> list[tuple[int, int]]:
         """The most rows at each padded length, as one process sees them, shortest length first."""
-        rows = np.minimum(self._examples.rows_per_bucket(self._batch_tokens), len(self._examples))
+        rows = np.minimum(self._examples.rows_per_bucket, len(self._examples))
         longest = self._examples.longest
         return [
             (-(-int(rows[bucket]) // self.world_size), int(longest[bucket]))
@@ -169,24 +209,29 @@ class BatchStream:
         """The batch at a position: this process's rows, or those of another one."""
         rank = self.rank if rank is None else rank
         world_size = self.world_size if world_size is None else world_size
-        return self._collate(self._plan(position.epoch)[position.batch], rank, world_size)
+        window = self._window(position.epoch, position.window)
+        return self._collate(*window[position.batch], rank, world_size)
 
     def __iter__(self) -> Iterator[tuple[Position, Batch]]:
         while True:
             here = self._position
             batch = self.batch_at(here)
-            last = here.batch + 1 == self.batches_per_epoch(here.epoch)
-            after = Position(here.epoch + 1) if last else Position(here.epoch, here.batch + 1)
+            after = replace(here, batch=here.batch + 1)
+            if after.batch == self.batches_per_window(here.epoch, here.window):
+                after = Position(here.epoch, window=here.window + 1)
+            if after.window == self.windows:
+                after = Position(here.epoch + 1)
             self._position = after
             yield after, batch
 
-    def _collate(self, ids: ExampleIds, rank: int, world_size: int) -> Batch:
-        all_blocks, all_lines = self._examples.locate(ids)
-        block_B, line_B = all_blocks[rank::world_size], all_lines[rank::world_size]
-        rows = np.argsort(block_B, kind="stable")
-        ends = np.searchsorted(block_B[rows], np.arange(1, len(self._examples.blocks)))
+    def _collate(
+        self, all_directions: Int64s, all_lines: Int64s, rank: int, world_size: int
+    ) -> Batch:
+        direction_B, line_B = all_directions[rank::world_size], all_lines[rank::world_size]
+        rows = np.argsort(direction_B, kind="stable")
+        ends = np.searchsorted(direction_B[rows], np.arange(1, len(self._examples.directions)))
         lines = np.split(line_B[rows], ends)
-        facts = self._facts[block_B]
+        facts = self._facts[direction_B]
         source_BS, source_lengths_B = self._pad(rows, lines, side=0)
         target_BT, target_lengths_B = self._pad(rows, lines, side=1)
         source_BS[:, 0] = facts[:, 3]
@@ -199,16 +244,16 @@ class BatchStream:
             target_language_B=facts[:, 2].astype(np.int16),
             corpus_B=facts[:, 0].astype(np.int16),
             line_B=line_B,
-            update_rows=len(ids),
-            update_target_tokens=self._examples.target_tokens(all_blocks, all_lines),
+            update_rows=len(all_lines),
+            update_target_tokens=self._examples.target_tokens(all_directions, all_lines),
         )
 
     def _pad(self, rows: Int64s, lines: list[Int64s], side: int) -> tuple[Int32s, Int64s]:
-        """Sources (side 0, room for the tag) or targets of the lines of each block, by row."""
-        blocks = zip(self._examples.blocks, lines, strict=True)
+        """Sources (side 0, room for the tag) or targets of the lines of each direction, by row."""
+        directions = zip(self._examples.directions, lines, strict=True)
         found = [
             gather(self._examples.corpora[c].side(pair[side]), wanted)
-            for (c, *pair), wanted in blocks
+            for (c, *pair), wanted in directions
         ]
         room = 1 - side
         lengths = np.concatenate([lengths for _, lengths in found])

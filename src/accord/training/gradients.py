@@ -65,9 +65,15 @@ class FlatGradients:
         """Make the gradient not finite if a loss is not, so that every process will know of it."""
         self.flat[:1].add_(losses.sum() * 0)
 
-    def exchange(self) -> None:
-        """Add up the gradients of all processes."""
-        add_up(self.buffers)
+    def exchange(self, precision: torch.dtype) -> None:
+        """Add up the gradients of all processes, rounded to a precision where that is not theirs.
+
+        All processes get the same sums bit for bit: each is computed once and sent to all.
+        """
+        sent = self.buffers.to(precision)  # themselves, if they need no rounding
+        add_up(sent)
+        if sent is not self.buffers:
+            self.buffers.copy_(sent)
 
     def scale_and_clip(self, scale: float, limit: float) -> Tensor:
         """Scale, then shorten to the norm `limit` where longer; returns the norm before that."""

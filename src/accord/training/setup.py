@@ -9,6 +9,7 @@ import torch
 from accord.config.schema import Experiment
 from accord.data.batches import Batch, Position
 from accord.data.store import Store
+from accord.data.windows import window_count
 from accord.errors import AccordError
 from accord.models.checkpoint import Checkpoint, Checkpoints, open_checkpoint
 from accord.ops.distributed import World
@@ -29,6 +30,7 @@ def hardware(world: World, threads: int, bf16: bool) -> str:
 def identity(experiment: Experiment, store: Store, world: World) -> dict[str, Any]:
     """What a checkpoint's tensors and its position in the data belong to."""
     settings = experiment.training
+    windows = window_count(store.corpora)
     return {
         "processes": world.size,
         "optimizer": settings.optimizer.kind,
@@ -37,6 +39,8 @@ def identity(experiment: Experiment, store: Store, world: World) -> dict[str, An
             "seed": experiment.training_seed,
             "batch_tokens": settings.batch_tokens,
             "temperature": settings.temperature,
+            # Runs from before there were windows had other batches where there are several now.
+            **({"windows": windows} if windows > 1 else {}),
         },
     }
 

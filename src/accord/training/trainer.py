@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import torch
 
 from accord.config.load import run_directory, store_directory
 from accord.config.schema import Experiment
@@ -80,6 +81,7 @@ class StopSignals:
 
 
 _ASK_EVERY = 8  # steps between two questions to the other processes whether to stop
+_EXCHANGES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 _TOLD = End("told to stop", finished=False)
 _LOWER = "lower training.optimizer.learning_rate, or use training.precision=fp32"
 
@@ -170,6 +172,7 @@ class Trainer:
             bf16=self.bf16,
             graphs=self.on_gpu,
             world_size=world.size,
+            exchange=_EXCHANGES[self.settings.exchange],
         )
         self.stream = BatchStream(
             self.store.corpora,
@@ -181,6 +184,11 @@ class Trainer:
             rank=world.rank,
             world_size=world.size,
         )
+        if self.stream.windows > 1:
+            progress.note(
+                f"an epoch has {self.stream.windows:,} windows, and an estimated "
+                f"{self.stream.estimated_batches():,} updates"
+            )
         self.cut = self._cut()
         self.validator = Validator(self.store, experiment, world.device, self.bf16)
         self.state.measure_by(
@@ -249,7 +257,8 @@ class Trainer:
                 end = self._goal() or self._request()
                 while end is None:
                     end = self._advance(batches)
-            if self.step and not self.checkpoints.paths():
+            # The first process says whether: others may look while it is still writing.
+            if self.step and self.world.any(self.world.is_first and not self.checkpoints.paths()):
                 self._save()  # a branch with nothing left to do is still a run of its own
         except Exception as error:
             for objective in self.objectives:

@@ -37,6 +37,7 @@ class Updater:
         bf16: bool,
         graphs: bool,
         world_size: int = 1,
+        exchange: torch.dtype = torch.float32,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -44,6 +45,7 @@ class Updater:
         self.clip = clip
         self.bf16 = bf16
         self.world_size = world_size
+        self.exchange = exchange
         apart = [objective.name for objective in objectives if objective.apart]
         self.gradients = FlatGradients(model, len(apart))
         self.device = self.gradients.flat.device
@@ -70,7 +72,7 @@ class Updater:
             if objective.name in sums:
                 self.gradients.spoil(sums[objective.name][: len(objective.losses)])
         if self.world_size > 1:
-            self.gradients.exchange()
+            self.gradients.exchange(self.exchange)
         for objective in self.objectives:
             if objective.apart and objective.name in sums:
                 buffer = self._buffers[objective.name]

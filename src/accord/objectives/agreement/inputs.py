@@ -83,7 +83,7 @@ class AuxiliaryLanguages(Auxiliary):
 
         `position` is any that identifies the batch, for example the one that comes with it.
         """
-        key: Sequence[int] = (seed, position.epoch, position.batch, _STREAM)
+        key: Sequence[int] = (seed, position.epoch, position.number, _STREAM)
         words = np.random.Philox(np.random.SeedSequence(key)).random_raw(batch.update_rows)
         pairs_B = batch.source_language_B, batch.target_language_B
         counts_B = self._counts_LL[pairs_B]

@@ -279,7 +279,7 @@ class DistillationObjective(Objective[PairInputs]):
         )  # fmt: skip
         if state.teacher and state.epoch < self.config.uses:
             pool.request(state.round, state.teacher, settings)
-            self._use(pool.take(state.round), Position(state.epoch, state.batch))
+            self._use(pool.take(state.round), Position(state.epoch, state.batch, state.window))
         pool.request(state.round + 1, state.next_teacher, settings)
         return pool
 
@@ -289,7 +289,8 @@ class DistillationObjective(Objective[PairInputs]):
         while item is None:
             item = next(self._take(pool, step))
         position, synthetic = item
-        self.pool_state.epoch, self.pool_state.batch = position.epoch, position.batch
+        state = self.pool_state
+        state.epoch, state.batch, state.window = position.epoch, position.batch, position.window
         return synthetic
 
     def _restart(self) -> None:
@@ -306,7 +307,7 @@ class DistillationObjective(Objective[PairInputs]):
         """Use the next round, and ask for the one after it."""
         state = self.pool_state
         made = pool.take(state.round + 1)
-        state.round, state.epoch, state.batch = state.round + 1, 0, 0
+        state.round, state.epoch, state.batch, state.window = state.round + 1, 0, 0, 0
         state.teacher = state.next_teacher
         batches = self._use(made, Position())
         line = pool_line(made.facts, state.guard)
@@ -368,6 +369,8 @@ class DistillationObjective(Objective[PairInputs]):
             "batch_tokens": self._batch_tokens,
             "longest": self._longest,
         }
+        if self._picker.in_blocks:  # former versions shuffled any number of pairs as a whole
+            known["blocks"] = True
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 

@@ -145,6 +145,7 @@ class PoolState:
     round: int = -1
     epoch: int = 0
     batch: int = 0
+    window: int = 0
     teacher: str = ""
     """Of the round in use; empty where none is."""
     next_teacher: str = ""

@@ -1,7 +1,9 @@
 """Which training pairs a round takes, and into which languages they are translated.
 
-Rounds walk through all pairs in a random order, and then again in another one. Everything follows
-from seed and number of the round; processes share a round out among themselves.
+Rounds walk through all pairs in a random order, and then again in another one. Of more than 2^25
+pairs not all are shuffled at once, for the sake of memory: their blocks are, and then the pairs of
+eight blocks at a time. Everything follows from seed and number of the round; processes share a
+round out among themselves.
 """
 
 from collections.abc import Sequence
@@ -14,10 +16,13 @@ import numpy.typing as npt
 from accord.config.third_languages import Triads
 from accord.data.epoch_plan import Int64s
 from accord.data.store import ParallelCorpus
+from accord.data.windows import BLOCK, shuffled_blocks
 
 Words = npt.NDArray[np.uint64]
 
 NONE = -1  # instead of a fourth language
+_AT_ONCE = 2**25  # pairs that are shuffled as a whole
+_BLOCKS = 8  # of pairs that are shuffled together where there are more
 _STREAM = 0x504F4F4C  # keeps these random numbers apart from others of the same seed
 
 
@@ -56,6 +61,7 @@ class Picker:
         self.starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         self.pairs = min(pairs, self.total)
         self._order = lru_cache(maxsize=2)(self._shuffled)
+        self._blocks = lru_cache(maxsize=2)(self._shuffled_blocks)
 
     @property
     def total(self) -> int:
@@ -103,17 +109,37 @@ class Picker:
         parts = []
         while left:
             times, offset = divmod(first, self.total)
-            parts.append(self._order(times)[offset : offset + left])
+            starts = self._blocks(times)[1]
+            window = int(np.searchsorted(starts, offset, side="right")) - 1
+            begin = offset - int(starts[window])
+            parts.append(self._order(times, window)[begin : begin + left])
             first += len(parts[-1])
             left -= len(parts[-1])
         return np.concatenate(parts)
 
-    def _shuffled(self, times: int) -> Int64s:
-        return np.argsort(self._words(0, times, self.total), kind="stable")
+    @property
+    def in_blocks(self) -> bool:
+        """Whether there are too many pairs to shuffle them as a whole."""
+        return self.total > _AT_ONCE
 
-    def _words(self, kind: int, number: int, count: int) -> Words:
+    def _shuffled_blocks(self, times: int) -> tuple[list[Int64s], Int64s]:
+        """Stretches of pairs that are shuffled together, and where each starts in the order."""
+        if not self.in_blocks:
+            return [], np.array([0, self.total])
+        first_K, starts_K1 = shuffled_blocks(self.total, BLOCK, (self.seed, times, _STREAM))
+        groups = [first_K[k : k + _BLOCKS] for k in range(0, len(first_K), _BLOCKS)]
+        return groups, np.append(starts_K1[:-1:_BLOCKS], self.total)
+
+    def _shuffled(self, times: int, window: int) -> Int64s:
+        if not self.in_blocks:
+            return np.argsort(self._words(0, times, self.total), kind="stable")
+        firsts = self._blocks(times)[0][window].tolist()
+        ids = np.concatenate([np.arange(k, min(k + BLOCK, self.total)) for k in firsts])
+        return ids[np.argsort(self._words(0, times, len(ids), window), kind="stable")]
+
+    def _words(self, kind: int, number: int, count: int, window: int = 0) -> Words:
         # Raw Philox output is fixed for good: the same draws on every machine.
-        seeds = np.random.SeedSequence((self.seed, kind, number, _STREAM))
+        seeds = np.random.SeedSequence((self.seed, kind | window << 32, number, _STREAM))
         words: Words = np.random.Philox(seeds).random_raw(count)
         return words
 
