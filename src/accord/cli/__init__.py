@@ -13,13 +13,13 @@ import typer
 
 from accord import __version__
 from accord.cli import data, publish, reporting, study, tour, train, translate
+from accord.cli.command import Command
 from accord.errors import AccordError
 
 app = typer.Typer(
     name="accord",
     help="One translation model for all directions, also those without data.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -119,4 +119,4 @@ for _command in (
     publish.export,
     publish.serve,
 ):
-    app.command()(_command)
+    app.command(cls=Command)(_command)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def export(
     run: RunPath,
-    to: Annotated[str, typer.Option("--to", help=f"Format: {', '.join(EXPORTERS)}.")] = "onnx",
+    to: Annotated[str, typer.Option("--format", help=f"One of {', '.join(EXPORTERS)}.")] = "onnx",
     output: Annotated[
         Path | None,
         typer.Option("--output", help="Directory; else RUN/FORMAT, such as RUN/onnx-int8."),
@@ -42,9 +42,11 @@ def export(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write the model as one directory that translates without PyTorch, and compare the two.
+    """Write a model that translates without PyTorch.
 
-    Example: accord export demo/agree --to onnx --int8
+    It is one directory, and is compared with the run on test sentences.
+
+    Example: accord export demo/agree --format onnx --int8
     """
     from accord.export.export_run import export_run
     from accord.progress import shown_progress
@@ -99,9 +101,11 @@ def serve(
     ] = None,
     model: ModelOptions,
 ) -> None:
-    """Serve a model over HTTP: a page, and the API of LibreTranslate.
+    """Serve a model: a page, and the API of LibreTranslate.
 
     Prints its address when it is ready. Ctrl-C finishes what was begun; twice ends at once.
+
+    Example: accord serve demo/agree --port 8080
     """
     # Read when the OpenMP library is loaded: waiting threads are to sleep, not to spin.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

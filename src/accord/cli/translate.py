@@ -39,7 +39,12 @@ def translate(
     search: SearchSettings,
     model: ModelOptions,
 ) -> None:
-    """Translate text line by line: one line in, one line out, in order."""
+    """Translate text: one line in, one line out, in order.
+
+    At a terminal it asks for text: `:to de` changes the language, `:quit` or Ctrl-D ends.
+
+    Example: accord translate demo/agree --to fr --input text.de --output text.fr
+    """
     from contextlib import ExitStack
     from dataclasses import replace
 
@@ -47,6 +52,11 @@ def translate(
     from accord.inference.ensemble import Ensemble
     from accord.inference.translator import Translator
 
+    if nbest > 1 and not as_json:
+        raise typer.BadParameter(
+            f"only the best translation fits on a line: add --json to see {nbest}",
+            param_hint="--nbest",
+        )
     members = Ensemble.parse(ensemble) if ensemble is not None else None
     settings = replace(search, nbest=nbest)
     translator = Translator(run, **vars(model))
@@ -137,9 +147,10 @@ def evaluate(
     model: ModelOptions,
     quiet: Quiet = False,
 ) -> None:
-    """Translate the test set in all directions and score it, direct and through pivots.
+    """Translate and score the test set in all directions.
 
-    Settings are chosen on --split dev; each look at test sentences is noted in RUN/scored.jsonl.
+    Zero-shot directions go directly and through their pivot. Settings are chosen on --split dev;
+    each look at test sentences is noted in RUN/scored.jsonl.
 
     Example: accord evaluate demo/agree --split dev --lines 1-50
     """

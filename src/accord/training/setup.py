@@ -1,5 +1,6 @@
 """What a process needs before its first update: threads, the model, and where the run stands."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -154,6 +155,18 @@ def parts_that_fit(
             )
         torch.cuda.empty_cache()
         parts = min(2 * parts, most)
+
+
+def timed(attempt: Callable[[], None]) -> float:
+    """Seconds that it takes; the first attempt, which may compile kernels, does not count."""
+    seconds = 0.0
+    for _ in range(2):
+        begun = time.perf_counter()
+        attempt()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        seconds = time.perf_counter() - begun
+    return seconds
 
 
 def synthetic_batch(rows: int, length: int, vocabulary_size: int) -> Batch:
