@@ -11,8 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from accord import __version__
-from accord.cli import data, publish, reporting, study, tour, train, translate
+from accord.cli import data, doctor, publish, reporting, study, tour, train, translate
 from accord.cli.command import Command
 from accord.errors import AccordError
 
@@ -87,14 +86,14 @@ def _show_warning(message: Any, *_: Any, **__: Any) -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"accord {__version__}")
+        typer.echo(doctor.versions())
         raise typer.Exit
 
 
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the versions.")
     ] = False,
 ) -> None:
     """One translation model for all directions, also those without data."""
@@ -118,5 +117,6 @@ for _command in (
     study.reproduce,
     publish.export,
     publish.serve,
+    doctor.doctor,
 ):
     app.command(cls=Command)(_command)

@@ -51,7 +51,7 @@ def _open(name: str, experiment: Experiment, run: Path, step: int) -> Logger:
 _FIXES = {
     "tensorboard": "pip install 'accord[tensorboard]', or leave it out",
     "wandb": "log in with `wandb login`, or set WANDB_MODE=offline and `wandb sync` later",
-    "mlflow": "check MLFLOW_TRACKING_URI; without it, figures go to the run's folder mlflow",
+    "mlflow": "check MLFLOW_TRACKING_URI; without it, figures go to RUN/mlflow.db",
 }
 
 
@@ -100,14 +100,16 @@ class _WeightsAndBiases:
 
 
 class _MLflow:
-    """A run of the experiment MLFLOW_EXPERIMENT_NAME, or accord; by default in RUN/mlflow."""
+    """A run of the experiment MLFLOW_EXPERIMENT_NAME, or accord; by default in RUN/mlflow.db."""
 
     def __init__(self, experiment: Experiment, run: Path, step: int) -> None:
         import mlflow
         from mlflow.entities import Metric, Param
 
         self._metric = Metric
-        place = os.environ.get("MLFLOW_TRACKING_URI") or (run / "mlflow").resolve().as_uri()
+        # Not its folders of files, which MLflow has given up for databases.
+        own = f"sqlite:///{(run / 'mlflow.db').resolve()}"
+        place = os.environ.get("MLFLOW_TRACKING_URI") or own
         self._client = mlflow.MlflowClient(tracking_uri=place)
         self._id = _known(run, "mlflow") or self._new(experiment.name)
         _keep(run, "mlflow", self._id)
