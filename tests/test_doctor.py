@@ -1,6 +1,8 @@
 """`accord doctor` and `accord --version`: what is installed, and what is missing for what."""
 
 import json
+import subprocess
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -115,3 +117,18 @@ def test_the_version_names_pytorch_and_the_gpu(installed, monkeypatch):
     assert "no GPU" in doctor.versions()
     installed([])
     assert "no PyTorch" in doctor.versions()
+
+
+def test_serving_without_its_extra_says_what_to_install():
+    """As in an installation without extras: their packages are not there, nor what these bring."""
+    code = (
+        "import sys\n"
+        "for name in ('fastapi', 'starlette', 'uvicorn'): sys.modules[name] = None\n"
+        "from accord.cli import main\n"
+        "sys.argv = ['accord', 'serve', 'run']\n"
+        "main()"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert "Traceback" not in run.stderr
+    assert "pip install 'accord[serve]'" in run.stderr

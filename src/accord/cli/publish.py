@@ -114,18 +114,11 @@ def serve(
 
     from accord.inference.backends.base import LoadSettings
     from accord.machine import cores
-    from accord.serving.admission import read_keys
-    from accord.serving.opened_model import modules_to_open, open_translator
 
-    settings = replace(
-        settings,
-        api_keys=read_keys(api_key_file) if api_key_file else (),
-        cors=tuple(cors or ()),
-    )
-    if settings.workers > 1 and model.threads is None:
-        model = replace(model, threads=max(1, cores() // settings.workers))
     try:
+        from accord.serving.admission import read_keys
         from accord.serving.model_process import open_in_process
+        from accord.serving.opened_model import modules_to_open, open_translator
         from accord.serving.server import address, listening_socket
         from accord.serving.server import serve as serve_here
         from accord.serving.supervisor import Supervisor
@@ -133,6 +126,13 @@ def serve(
         raise AccordError(
             f"serving needs the package {error.name}", fix="pip install 'accord[serve]'"
         ) from None
+    settings = replace(
+        settings,
+        api_keys=read_keys(api_key_file) if api_key_file else (),
+        cors=tuple(cors or ()),
+    )
+    if settings.workers > 1 and model.threads is None:
+        model = replace(model, threads=max(1, cores() // settings.workers))
     here = partial(open_translator, run, LoadSettings(**vars(model)))
     open_model = partial(open_in_process, here)
     with listening_socket(settings) as sock:
