@@ -1,5 +1,6 @@
 """The command line as a user meets it: help, speed, errors, exit codes, the README's commands."""
 
+import functools
 import json
 import os
 import re
@@ -48,6 +49,7 @@ def test_help_lists_every_command_and_each_has_its_own():
         assert len(own.splitlines()) > 5
 
 
+@functools.cache
 def helps():
     """The help of every command, as a terminal of 80 columns shows it; found in the app itself."""
     found = {}
