@@ -46,11 +46,10 @@ def prospect(
         f"{left:,} updates to do ({left / per_epoch:,.1f} epochs): about {duration(needed)}, "
         "validations not counted"
     )
-    if on_cpu and needed > _LONG:
+    if on_cpu and needed > _LONG and settings.minutes is None:
         yield (
-            f"that is long for a CPU. In 10 minutes it does about {int(_LONG / per_update):,} "
-            "updates: --set training.minutes=10; a smaller model or vocabulary makes these go "
-            "further"
+            f"long for a CPU; to end it after 10 minutes, at about {int(_LONG / per_update):,} "
+            "updates, add\n  --set training.minutes=10"
         )
 
 

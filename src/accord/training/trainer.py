@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,11 @@ from accord.training.display import Display, prospect
 from accord.training.loggers import check_loggers, open_loggers
 from accord.training.optim import build_optimizer, learning_rate, set_learning_rate
 from accord.training.running_totals import Window
-from accord.training.setup import hardware, identity, parts_that_fit, resume, synthetic_batch, timed
+from accord.training.setup import hardware, identity, parts_that_fit, resume, seconds_per_update
 from accord.training.stopping import End, StopSignals
 from accord.training.update import Updater
 from accord.training.validation import Scores, Validator
 
-_TRIED_TOKENS = 512  # of a batch that is tried on a CPU first
-_TRIED_SECONDS = 3.0  # which a whole batch may take, so that it is tried as well
 _ASK_EVERY = 8  # steps between two questions to the other processes whether to stop
 _TOLD = End("told to stop", finished=False)
 _LOWER = "lower training.optimizer.learning_rate, or use training.precision=fp32"
@@ -262,20 +261,8 @@ class Trainer:
         if self.step and self.state.seconds:
             return self.state.seconds / self.step
         self.progress.reach(0, "trying a batch")
-        shapes = self.cut.shapes
-        rows, length = shapes[len(shapes) // 2]
-
-        def seconds(rows: int) -> float:
-            batch = synthetic_batch(rows, length, len(self.store.vocabulary))
-            shape = (rows, length) if self.on_gpu else None
-            return timed(lambda: self._try(batch, shape, self.step + 1))
-
-        # A few rows take longer per row than many; but many may take too long to try them.
-        few = rows if self.on_gpu else max(1, min(rows, _TRIED_TOKENS // length))
-        found = seconds(few) * rows / few
-        if few < rows and found < _TRIED_SECONDS:
-            found = seconds(rows)
-        return found * self.cut.parts
+        first = partial(self._try, step=self.step + 1)
+        return seconds_per_update(first, self.cut, len(self.store.vocabulary))
 
     @property
     def step(self) -> int:
