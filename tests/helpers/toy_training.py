@@ -85,6 +85,7 @@ def prepared(base: Path, lines: int = 60, units: int = 8) -> Path:
             "log_every": 5,
             "save_every": 7,
             "keep": 2,
+            "loggers": [],
             "validation": {"every": 9, "sentences": 0},
         },
     }

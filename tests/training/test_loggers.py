@@ -109,7 +109,7 @@ def test_tensorboard_has_the_figures_of_the_log(toy, tmp_path):
 
 
 def test_by_default_tensorboard_where_it_is_installed_and_none_by_an_empty_list(toy, tmp_path):
-    train(experiment(toy, tmp_path / "default", training__steps=1))
+    train(experiment(toy, tmp_path / "default", training__steps=1, training__loggers=None))
     assert list((tmp_path / "default/tensorboard").glob("events*"))
     train(shorter(toy, tmp_path / "none", 1))
     assert not (tmp_path / "none/tensorboard").exists()

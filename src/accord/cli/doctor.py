@@ -116,7 +116,8 @@ def _too_old(version: str, wanted: str) -> bool:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.match(r"[\d.]*", version)[0].strip(".").split("."))  # type: ignore[index]
+    plain = re.split(r"[^\d.]", version)[0]
+    return tuple(int(part) for part in plain.split(".") if part)
 
 
 def _extras(packages: list[Package]) -> dict[str, Any]:
@@ -160,7 +161,8 @@ def _unusable(needed: list[Package]) -> Iterator[str]:
             try:
                 import_module(_MODULES.get(name, name.replace("-", "_")))
             except Exception as error:  # noqa: BLE001 (damaged libraries fail in many ways)
-                yield f"{package.name} cannot be loaded: {str(error).splitlines()[0]}: {remedy}"
+                what = f"{type(error).__name__}: {error}".splitlines()[0]
+                yield f"{package.name} cannot be loaded ({what}): {remedy}"
 
 
 def _no_package(packages: list[Package]) -> Iterator[str]:
