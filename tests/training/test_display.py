@@ -61,6 +61,7 @@ def test_minutes_end_it_earlier_than_steps(toy, tmp_path):
     assert coming(settings)[1].startswith("600 updates to do (12.0 epochs): about 5.0 minutes")
     assert coming(settings, seconds=240.0)[1].startswith("120 updates to do")
     assert len(coming(settings)) == 2
+    assert len(coming(settings, seconds=301.0)) == len(coming(settings, done=100_000)) == 1
 
 
 def test_a_long_run_on_a_cpu_is_warned_of_with_the_setting_to_change(toy, tmp_path):
@@ -73,7 +74,7 @@ def test_a_long_run_on_a_cpu_is_warned_of_with_the_setting_to_change(toy, tmp_pa
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0.2, "1 seconds"), (90, "90 seconds"), (150, "2.5 minutes"), (9000, "2.5 hours")],
+    [(0.2, "1 second"), (90, "90 seconds"), (150, "2.5 minutes"), (9000, "2.5 hours")],
 )
 def test_lengths_of_time_in_words(seconds, words):
     assert duration(seconds) == words

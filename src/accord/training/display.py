@@ -35,11 +35,13 @@ def prospect(
         f"{experiment.model.kind}: {parameters:,} parameters; batches of "
         f"{settings.batch_tokens:,} tokens, {per_epoch:,} updates per epoch"
     )
-    left = max(0, settings.steps - done)
+    left, by_clock = settings.steps - done, _time_limit(settings) - seconds
+    if left <= 0 or by_clock <= 0:
+        return
     if per_update is None:
         yield f"{left:,} updates ({left / per_epoch:,.1f} epochs) to do"
         return
-    needed, by_clock = left * per_update, _time_limit(settings) - seconds
+    needed = left * per_update
     if by_clock < needed:
         left, needed = int(by_clock / per_update), by_clock
     yield (
@@ -59,7 +61,8 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * size:
             amount = seconds / size
             return f"{amount:.0f} {unit}" if amount >= 10 else f"{amount:.1f} {unit}"
-    return f"{max(1, round(seconds))} seconds"
+    whole = max(1, round(seconds))
+    return f"{whole} second{'s' * (whole > 1)}"
 
 
 def _time_limit(settings: TrainingSettings) -> float:
