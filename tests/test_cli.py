@@ -71,7 +71,8 @@ def test_no_summary_is_cut_in_80_columns():
 
 def test_every_help_has_an_example_that_the_command_understands():
     for name, (command, text) in helps().items():
-        examples = re.findall(r"^  Example: accord (.+)$", text, re.MULTILINE)
+        paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
+        examples = [part[16:] for part in paragraphs if part.startswith("Example: accord ")]
         assert examples, name
         for example in examples:
             first, *arguments = shlex.split(example)
@@ -91,9 +92,15 @@ def test_usage_lines_name_arguments_without_braces():
 
 
 def test_from_and_to_mean_languages_only():
-    for name, (command, _) in helps().items():
-        options = {flag for parameter in command.params for flag in parameter.opts}
-        assert name == "translate" or not options & {"--from", "--to"}, name
+    found = {
+        (name, parameter.opts[0]): parameter.help
+        for name, (command, _) in helps().items()
+        for parameter in command.params
+        if {"--from", "--to"} & set(parameter.opts)
+    }
+    assert {("translate", "--from"), ("translate", "--to")} <= set(found)
+    for said in found.values():
+        assert said.startswith("Language ")
 
 
 @pytest.mark.parametrize(
