@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def export(
     run: RunPath,
-    to: Annotated[str, typer.Option("--format", help=f"One of {', '.join(EXPORTERS)}.")] = "onnx",
+    to: Annotated[str, typer.Option("--format", help=f"Format: {', '.join(EXPORTERS)}.")] = "onnx",
     output: Annotated[
         Path | None,
         typer.Option("--output", help="Directory; else RUN/FORMAT, such as RUN/onnx-int8."),
