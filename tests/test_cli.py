@@ -1,5 +1,6 @@
 """The command line as a user meets it: help, speed, errors, exit codes, the README's commands."""
 
+import functools
 import json
 import os
 import re
@@ -11,6 +12,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import typer
+from typer.testing import CliRunner
+
+from accord.cli import app
+from accord.cli.command import OLD_NAMES
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
@@ -42,6 +48,92 @@ def test_help_lists_every_command_and_each_has_its_own():
         own = accord(command, "--help").stdout
         assert "--help" in own
         assert len(own.splitlines()) > 5
+
+
+@functools.cache
+def helps():
+    """The help of every command, as a terminal of 80 columns shows it; found in the app itself."""
+    found = {}
+    for name, command in typer.main.get_command(app).commands.items():
+        run = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80"})
+        found[name] = (command, run.output)
+    return found
+
+
+def test_no_summary_is_cut_in_80_columns():
+    text = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output
+    listed = text.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed] == list(helps())  # one line each
+    for line in listed:
+        assert len(line) <= 80
+        assert line.endswith(".")
+        assert not line.endswith("...")
+
+
+def test_every_help_has_an_example_that_the_command_understands():
+    for name, (command, text) in helps().items():
+        paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
+        examples = [part[16:] for part in paragraphs if part.startswith("Example: accord ")]
+        assert examples, name
+        for example in examples:
+            first, *arguments = shlex.split(example)
+            assert first == name
+            command.make_context(name, arguments)  # parses them, runs nothing
+
+
+def test_usage_lines_name_arguments_without_braces():
+    for name, (_, text) in helps().items():
+        usage = text.partition("\n\n")[0]
+        assert usage.startswith(f"Usage: accord {name} ") or f" {name} " in usage
+        assert "{" not in usage
+        assert "[[" not in usage
+    assert helps()["train"][1].splitlines()[0].endswith("train [OPTIONS] EXPERIMENT")
+    assert helps()["config"][1].splitlines()[0].endswith("config [OPTIONS] [EXPERIMENT]")
+    assert helps()["compare"][1].splitlines()[0].endswith("compare [OPTIONS] RUN...")
+
+
+def test_from_and_to_mean_languages_only():
+    found = {
+        (name, parameter.opts[0]): parameter.help
+        for name, (command, _) in helps().items()
+        for parameter in command.params
+        if {"--from", "--to"} & set(parameter.opts)
+    }
+    assert {("translate", "--from"), ("translate", "--to")} <= set(found)
+    for said in found.values():
+        assert said.startswith("Language ")
+
+
+@pytest.mark.parametrize(
+    ("command", "old", "new"),
+    [(name, old, new) for name, names in OLD_NAMES.items() for old, new in names.items()],
+)
+def test_old_names_of_options_go_on_working_and_say_the_new_one(command, old, new, capsys):
+    made = typer.main.get_command(app).commands[command]
+    values = [
+        made.make_context(command, ["x", *arguments]).params
+        for arguments in ([new, "y"], [old, "y"], [f"{old}=y"])
+    ]
+    assert values[0] == values[1] == values[2]
+    assert any(str(value) == "y" for value in values[0].values())
+    assert capsys.readouterr().err == f"accord: note: {old} is now called {new}\n" * 2
+
+
+def test_completion_can_be_installed(tmp_path):
+    """As typer has it for bash, zsh, fish and PowerShell."""
+    program = str(Path(sys.executable).with_name("accord"))
+    home = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1", "HOME": str(tmp_path)}
+    asked = {"_ACCORD_COMPLETE": "complete_bash", "COMP_WORDS": "accord tra", "COMP_CWORD": "1"}
+
+    def call(*arguments, **variables):
+        env = {**os.environ, **variables}
+        return subprocess.check_output([program, *arguments], env=env, text=True)
+
+    call("--install-completion", "bash", **home)
+    assert "accord.sh" in (tmp_path / ".bashrc").read_text()
+    script = (tmp_path / ".bash_completions" / "accord.sh").read_text()
+    assert "_ACCORD_COMPLETE=complete_bash" in script
+    assert call(**asked).split() == ["train", "translate"]
 
 
 def test_help_answers_at_once():
@@ -238,6 +330,8 @@ def check_translation(directory):
     assert "no run directory" in accord("evaluate", "demo/text", cwd=directory, code=1).stderr
     assert "accord evaluate" in accord("report", "demo/run", cwd=directory, code=1).stderr
     assert "--to" in accord("translate", "demo/agree", cwd=directory, code=2).stderr
+    several = accord(*run, "--input", "in.txt", "--nbest", "3", cwd=directory, code=2).stderr
+    assert "add --json" in several
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda p: p.stem)

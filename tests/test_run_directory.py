@@ -135,7 +135,7 @@ def test_a_line_of_an_old_log_that_lacks_a_figure(run):
 
 def test_a_kill_in_the_middle_of_a_line_is_no_damage(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    log = MetricsLog(path, tmp_path / "board", 0)
+    log = MetricsLog(path, 0)
     log.write("train", 1, {"nll": 1.0})
     log.sync()
     log.write("train", 2, {"nll": 0.5})
@@ -150,7 +150,7 @@ def test_a_kill_in_the_middle_of_a_line_is_no_damage(tmp_path):
     path.write_bytes(b"")
     with pytest.raises(AccordError, match="0 lines where there were 1"):
         list(read_metrics(path))
-    MetricsLog(path, tmp_path / "board", 2, notes.append).close()
+    MetricsLog(path, 2, notes.append).close()
     assert notes == ["metrics.jsonl: it has 0 lines where there were 1; left out"]
     assert list(read_metrics(path)) == []
 

@@ -16,11 +16,11 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -190,6 +190,16 @@ def _taken_apart(text: bytes, form: re.Pattern[bytes]) -> tuple[bytes, str | Non
 # of synthetic pairs that came into use.
 
 
+class Logger(Protocol):
+    """Where figures go beside metrics.jsonl, such as TensorBoard."""
+
+    def write(self, figures: Mapping[str, float], step: int) -> None:
+        """Figures of a step, by names such as train/loss."""
+
+    def close(self) -> None:
+        """Nothing more to write."""
+
+
 class MetricsLog:
     """Appends one JSON object a line. Lines after the step that a run resumes from are dropped,
     so that the file always tells the story of one uninterrupted run.
@@ -201,11 +211,13 @@ class MetricsLog:
     def __init__(
         self,
         path: Path,
-        tensorboard: Path,
         resume_step: int,
         note: Callable[[str], None] = lambda text: None,
+        loggers: Sequence[Logger] = (),
     ) -> None:
         self._path = path
+        self._note = note
+        self._loggers = list(loggers)
         found = _read_log(path)
         for problem in found.problems:
             note(f"{path.name}: {problem}; left out")
@@ -217,7 +229,6 @@ class MetricsLog:
                 file.writelines(f"{_sealed_line(entry)}\n" for entry in kept)
         with writing_errors(path):
             self._file = path.open("a", encoding="utf-8")
-        self._board = _tensorboard(tensorboard, resume_step)
 
     def write(self, kind: str, step: int, values: dict[str, Any]) -> None:
         """One line, on its way to disk at once; a number that is not finite becomes null."""
@@ -226,9 +237,8 @@ class MetricsLog:
             self._file.write(line + "\n")
             self._file.flush()
         self._lines += 1
-        if self._board is not None:
-            for name, value in _flat(values):
-                self._board.add_scalar(f"{kind}/{name}", value, step)
+        figures = {f"{kind}/{name}": value for name, value in _flat(values)}
+        self._tell(lambda logger: logger.write(figures, step))
 
     def sync(self) -> None:
         """Wait until all lines are on disk: a checkpoint must not be ahead of its log."""
@@ -243,16 +253,16 @@ class MetricsLog:
     def close(self) -> None:
         """Nothing more to write."""
         self._file.close()
-        if self._board is not None:
-            self._board.close()
+        self._tell(lambda logger: logger.close())
 
-
-def _tensorboard(directory: Path, step: int) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(str(directory), purge_step=step + 1)
+    def _tell(self, say: Callable[[Logger], None]) -> None:
+        """What fails there does not end training: it is left out from then on."""
+        for logger in list(self._loggers):
+            try:
+                say(logger)
+            except Exception as error:  # noqa: BLE001 (other people's code, and a network)
+                self._note(f"left out from now on: {type(logger).__name__.strip('_')}: {error}")
+                self._loggers.remove(logger)
 
 
 def _finite(value: Any) -> Any:

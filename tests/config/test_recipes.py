@@ -179,7 +179,7 @@ def test_a_missing_file_is_named(tmp_path, monkeypatch):
     shutil.rmtree(tmp_path / "data/europarl")
     with pytest.raises(AccordError, match="does not exist") as error:
         prepared("europarl")
-    assert error.value.fix == f"fetch it first: accord fetch europarl --to {tmp_path / 'data'}"
+    assert error.value.fix == f"fetch it first: accord fetch europarl --data {tmp_path / 'data'}"
 
 
 def test_empty_lines_go_and_nothing_else_but_overlap(tmp_path, monkeypatch):

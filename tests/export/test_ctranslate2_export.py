@@ -120,11 +120,11 @@ def test_what_it_cannot_hold_is_refused_before_any_work(tmp_path, monkeypatch):
     gnmt = made_run(tmp_path / "gnmt", held_out=False)
     error = refused(gnmt, tmp_path, "ctranslate2 holds models of kind transformer, not gnmt")
     assert error.where == f"{gnmt}, key model.kind"
-    assert "--to onnx" in error.fix
+    assert "--format onnx" in error.fix
     bare = made_run(tmp_path / "bare", held_out=False, encoder_residual=2, **SMALL)
     error = refused(bare, tmp_path, "encoder layer 2 has no residual")
     assert error.where == f"{bare}, key model.encoder_residual"
-    assert "--to onnx" in error.fix
+    assert "--format onnx" in error.fix
 
 
 def test_a_missing_package_is_named(run, exported, monkeypatch, tmp_path):
@@ -162,7 +162,7 @@ def test_an_evaluation_runs_with_it(run, exported):
 
 
 def test_the_commands_and_no_torch(run, exported, tmp_path):
-    arguments = ["export", str(run), "--to", "ctranslate2", "--int8", "--check", "6", "--quiet"]
+    arguments = ["export", str(run), "--format", "ctranslate2", "--int8", "--check", "6", "--quiet"]
     made = CliRunner().invoke(app, [*arguments, "--output", str(tmp_path / "model")])
     assert made.exit_code == 0
     assert "6 test sentences" in made.stdout

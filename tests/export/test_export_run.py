@@ -236,7 +236,9 @@ def test_the_commands(run, short, tmp_path):
 
     output = tmp_path / "model"
     made = subprocess.run(
-        accord_command("export", run, "--to", "onnx", "--int8", "--check", 12, "--output", output),
+        accord_command(
+            "export", run, "--format", "onnx", "--int8", "--check", 12, "--output", output
+        ),
         capture_output=True,
         text=True,
         check=True,

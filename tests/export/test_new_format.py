@@ -137,7 +137,7 @@ def test_it_is_chosen_by_its_manifest_and_translates(run, exported):
 
 def test_the_commands_know_it(run, named):
     command = partial(CliRunner().invoke, app, catch_exceptions=False)
-    made = command(["export", str(run), "--to", "mirror", "--int8", "--check", "6", "--quiet"])
+    made = command(["export", str(run), "--format", "mirror", "--int8", "--check", "6", "--quiet"])
     assert made.exit_code == 0
     assert "6 test sentences, of which 0 are translated as by PyTorch" in made.stdout
     place, before = run / "mirror-int8", MirrorBackend.closed
@@ -174,7 +174,7 @@ def test_what_an_exporter_cannot_do_is_said_before_any_work(run, named, tmp_path
     monkeypatch.setattr(MirrorExporter, "model_kinds", ("transformer",))
     error = refused("mirror holds models of kind transformer, not gnmt")
     assert error.where == f"{run}, key model.kind"
-    assert "--to" in error.fix
+    assert "--format" in error.fix
     monkeypatch.setitem(sys.modules, "mirrors", None)
     monkeypatch.setattr(MirrorExporter, "packages", ("mirrors",))
     monkeypatch.setattr(MirrorExporter, "extra", "mirror")

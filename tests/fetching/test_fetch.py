@@ -177,7 +177,7 @@ def test_a_file_that_has_moved_names_the_other_places(served, tmp_path):
     with pytest.raises(AccordError, match="the server says 404") as error:
         fetch(wanted, tmp_path)
     assert error.value.where == wanted.archives[0].parts[0].name
-    for hint in (wanted.homepage, f"accord fetch {wanted.name} --from DIR", wanted.elsewhere):
+    for hint in (wanted.homepage, f"accord fetch {wanted.name} --files DIR", wanted.elsewhere):
         assert hint in error.value.fix
     if wanted.name == "europarl":
         assert f"{server.base}/de-en.tgz" in error.value.fix

@@ -209,7 +209,7 @@ def test_not_even_the_last_byte_may_be_missing_or_wrong(tmp_path):
 def test_a_missing_member_is_named(tmp_path):
     with pytest.raises(AccordError, match=r"the archive has no in/a\.de") as error:
         run(tmp_path, tar_gz({"elsewhere/a.de": TEXT}))
-    assert "--from" in error.value.fix
+    assert "--files" in error.value.fix
 
 
 def test_a_full_disk_is_no_damage(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ from accord.config.schema import Experiment
 from accord.files import sealed
 from accord.objectives.distillation import objective
 from accord.objectives.distillation.rounds import RoundMaker
+from accord.progress import Line
 from accord.training.update import Updater
 
 LANGUAGES = ("en", "de", "fr")
@@ -83,6 +85,7 @@ def prepared(base: Path, lines: int = 60, units: int = 8) -> Path:
             "log_every": 5,
             "save_every": 7,
             "keep": 2,
+            "loggers": [],
             "validation": {"every": 9, "sentences": 0},
         },
     }
@@ -118,10 +121,13 @@ class Notes:
     def start(self, what: str, total: int | None = None) -> None:
         pass
 
-    def reach(self, done: int, detail: str = "") -> None:
+    def reach(self, done: int, detail: str = "", line: Line | None = None) -> None:
         self.details.append(detail)
 
     def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def row(self, cells: Mapping[str, str], text: str) -> None:
         self.notes.append(text)
 
 

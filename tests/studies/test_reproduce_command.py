@@ -59,7 +59,7 @@ def unpacked(name, directory):
 def done(tmp_path_factory):
     """Interrupted in the middle of Agree, looked at, and continued to the end."""
     base = tmp_path_factory.mktemp("reproduce")
-    places = ["--data", base / "data", "--to", base / "ep", "--from", base / "originals"]
+    places = ["--data", base / "data", "--out", base / "ep", "--files", base / "originals"]
     unpacked("europarl", base / "originals")
     command = ["europarl", *places, "--beam", 1, "-q"]
     update, seen = Updater.update, []
@@ -168,7 +168,7 @@ def test_other_settings_are_refused_where_models_are(done):
     refused = call(*done.command, code=1, sets=[*SETS, "model.units=32"])
     assert isinstance(refused.exception, AccordError)
     assert "model.units: 16, now 32" in str(refused.exception)
-    assert "--to" in refused.exception.fix
+    assert "--out" in refused.exception.fix
 
 
 def test_another_search_needs_another_evaluation_only(done):
@@ -222,7 +222,7 @@ def test_an_unknown_setting_gets_the_nearest_name():
 
 def test_missing_data_is_fetch_s_error(tmp_path):
     (tmp_path / "none").mkdir()
-    where = ["--data", tmp_path / "data", "--to", tmp_path / "to", "--from", tmp_path / "none"]
+    where = ["--data", tmp_path / "data", "--out", tmp_path / "to", "--files", tmp_path / "none"]
     refused = call("europarl", *where, code=1)
     assert "nothing here gives europarl-v7.de-en.de" in str(refused.exception)
     assert "training-parallel-europarl-v7.tgz" in refused.exception.fix

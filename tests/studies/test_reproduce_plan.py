@@ -106,7 +106,7 @@ def test_complete_takes_the_user_s_settings_and_others_do_not():
 
 def test_fetch_is_told_where_from_and_that_terms_are_accepted():
     plan = plan_of("un1", data=Path("d"), source=Path("my files"), accepted=True)
-    assert plan.stages[0].command == "accord fetch un --to d --from 'my files' --yes"
+    assert plan.stages[0].command == "accord fetch un --data d --files 'my files' --yes"
 
 
 @pytest.mark.parametrize("value", ["plain/path", "a: b", "123", "null", "- x", "[x", "'", "a #b"])

@@ -45,9 +45,9 @@ class Accord:
 
     stopped = False
 
-    def __init__(self, failing=""):
+    def __init__(self, failing="", status=1):
         self.trained, self.averaged, self.evaluated, self.seconds = {}, [], [], {}
-        self.failing = failing
+        self.failing, self.status = failing, status
 
     def stop(self):
         self.stopped = True
@@ -60,7 +60,9 @@ class Accord:
             settings = {key: yaml.safe_load(value) for key, value in sets.items()}
             run = Path(settings.pop("run"))
             if self.failing and run.name.startswith(self.failing):
-                raise subprocess.CalledProcessError(1, "accord", stderr="accord: no memory")
+                raise subprocess.CalledProcessError(
+                    self.status, "accord", stderr="accord: no memory"
+                )
             self.trained[run.name] = settings
             make_run(run, evaluated=False)
             (run / "checkpoints").mkdir(exist_ok=True)
@@ -83,8 +85,8 @@ def made(tmp_path, monkeypatch):
     (tmp_path / "toy.yaml").write_text(dump(experiment()), "utf-8")
     monkeypatch.setattr(runner, "check_prepared", lambda study, journal: None)
 
-    def follow(*options, failing="", code=0, **changes):
-        accord = Accord(failing)
+    def follow(*options, failing="", status=1, code=0, **changes):
+        accord = Accord(failing, status)
         monkeypatch.setattr(runner, "Processes", lambda: accord)
         given = {key: value for key, value in {**PLAN, **changes}.items() if value is not None}
         (tmp_path / "plan.yaml").write_text(yaml.safe_dump(given, sort_keys=False), "utf-8")
@@ -244,6 +246,12 @@ def test_others_go_on_when_a_run_fails(made, tmp_path):
         "burn-in-2",
     ]
     assert "burn-in-1: train failed\naccord: no memory" in accord.said
+
+
+def test_training_that_ctrl_c_ended_has_saved_so_its_time_counts(made, tmp_path):
+    accord = made("--seeds", "1", failing="burn-in-1", status=130, code=1)
+    assert "train failed" not in accord.said
+    assert list(json.loads((tmp_path / "out/study.json").read_text())["trained"]) == ["burn-in-1"]
 
 
 def test_training_leaves_time_for_evaluation(made, tmp_path):

@@ -98,11 +98,11 @@ def test_told_to_stop_at_any_step(toy, straight, tmp_path, monkeypatch, step):
     assert story(tmp_path, STEPS) == straight
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_and_exits_with_0(toy, straight, tmp_path, number):
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_saves_and_its_exit_status_says_which(toy, straight, tmp_path, number, status):
     run, output = tmp_path / "run", tmp_path / "output"
     args = arguments(toy, run)
-    assert run_fork(args, output, Fault(at=23, number=number)) == 0
+    assert run_fork(args, output, Fault(at=23, number=number)) == status
     assert "told to stop, step 23 saved\nresume with: accord train" in output.read_text()
     assert run_fork(args, output) == 0
     assert "resuming from step 23" in output.read_text()

@@ -12,7 +12,7 @@ from accord.objectives.base import Work
 from accord.objectives.likelihood import LikelihoodObjective
 from accord.ops.distributed import World
 from accord.run_directory import MetricsLog
-from accord.training.running_totals import Totals, Window, clock
+from accord.training.running_totals import Totals, Window
 from accord.training.update import Outcome
 
 ALONE = World(0, 1, torch.device("cpu"))
@@ -33,14 +33,14 @@ def add(window, batch, outcome):
 
 def test_lines_after_the_step_of_a_resume_are_dropped(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    log = MetricsLog(path, tmp_path / "board", 0)
+    log = MetricsLog(path, 0)
     for step in (5, 10, 15):
         log.write("train", step, {"loss": step / 3})
     log.write("validation", 10, {"bleu": 1.5})
     log.close()
     with path.open("a") as file:
         file.write('{"kind": "train", "step": 2')  # killed in the middle of a line
-    log = MetricsLog(path, tmp_path / "board", 10)
+    log = MetricsLog(path, 10)
     log.write("train", 15, {"loss": 0.1})
     log.close()
     lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -54,7 +54,7 @@ def test_lines_after_the_step_of_a_resume_are_dropped(tmp_path):
 
 
 def test_numbers_that_are_not_finite_stay_json(tmp_path):
-    log = MetricsLog(tmp_path / "m", tmp_path / "board", 0)
+    log = MetricsLog(tmp_path / "m", 0)
     log.write("validation", 1, {"a": math.nan, "b": {"c": math.inf, "d": 1.5}, "e": None})
     log.close()
     found = json.loads((tmp_path / "m").read_text(), parse_constant=pytest.fail)
@@ -119,7 +119,23 @@ def test_totals_of_a_version_that_counted_otherwise_can_go_on():
     assert window.totals.summary(BASIC)["loss"] == 7.0
 
 
-def test_time_as_people_write_it():
-    assert [clock(s) for s in (-3, 7.9, 61, 3600, 90061)] == [
-        "0:00", "0:07", "1:01", "1:00:00", "25:01:01",
-    ]  # fmt: skip
+def test_a_look_says_what_folding_would_and_changes_nothing():
+    window = Window(ALONE, Totals(), BASIC)
+    for loss in (16.0, 14.0):
+        add(window, batch(2, 10, 8), outcome(loss, 24.0, 3.0))
+        window.took(0.5, 0.1, [Work()])
+    before = asdict(window.totals)
+    seen = window.look()
+    assert asdict(window.totals) == before
+    window.fold()
+    assert seen == window.totals
+    assert seen.summary(BASIC)["loss"] == 30 / 16
+
+
+def test_a_look_does_not_ask_the_other_processes():
+    """It takes the others to be like this one; nobody else answers here."""
+    window = Window(World(0, 4, torch.device("cpu")), Totals(), BASIC)
+    add(window, batch(2, 10, 8), outcome(16.0, 24.0, 3.0))
+    window.took(0.5, 0.1, [Work()])
+    found = window.look().summary(BASIC)
+    assert (found["loss"], found["target_tokens_per_s"]) == (2.0, 64.0)

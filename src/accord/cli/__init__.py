@@ -11,15 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from accord import __version__
-from accord.cli import data, distil, publish, reporting, study, tour, train, translate
+from accord.cli import data, distil, doctor, publish, reporting, study, tour, train, translate
+from accord.cli.command import Command
 from accord.errors import AccordError
 
 app = typer.Typer(
     name="accord",
     help="One translation model for all directions, also those without data.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -87,14 +86,14 @@ def _show_warning(message: Any, *_: Any, **__: Any) -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"accord {__version__}")
+        typer.echo(doctor.versions())
         raise typer.Exit
 
 
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the versions.")
     ] = False,
 ) -> None:
     """One translation model for all directions, also those without data."""
@@ -119,5 +118,6 @@ for _command in (
     study.reproduce,
     publish.export,
     publish.serve,
+    doctor.doctor,
 ):
-    app.command()(_command)
+    app.command(cls=Command)(_command)

@@ -17,14 +17,19 @@ if TYPE_CHECKING:
 
 def config(
     experiment: Annotated[
-        Path | None, typer.Argument(metavar="[EXPERIMENT]", help="Experiment file to resolve.")
+        Path | None, typer.Argument(metavar="EXPERIMENT", help="Experiment file to resolve.")
     ] = None,
     overrides: Overrides = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON schema of experiment files.")
     ] = False,
 ) -> None:
-    """Check an experiment file and print it with every key in force, or print the schema."""
+    """Check an experiment file; print all keys in force.
+
+    With --schema, print what an experiment file may hold, as JSON schema.
+
+    Example: accord config recipes/demo.yaml --set seed=2
+    """
     from accord.config.load import dump, load
     from accord.config.schema import Experiment
 
@@ -44,7 +49,12 @@ def graph(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the graph as JSON.")] = False,
 ) -> None:
-    """Draw the translation graph: what is supervised or zero-shot, which pivots connect it."""
+    """Draw which directions have data and which are zero-shot.
+
+    It also names the pivots that connect languages without common data.
+
+    Example: accord graph recipes/demo.yaml --svg graph.svg
+    """
     from rich.console import Console
 
     from accord import graph_drawing as drawing
@@ -86,9 +96,12 @@ def prepare(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Turn text files into a clean, disjoint, tokenised store, and account for every line.
+    """Turn text into a clean, disjoint, tokenised store.
 
-    With --from-store no text is read: corpora keep --pairs pairs each, all else stays as it was.
+    Every line that was read is accounted for. With --from-store no text is read: corpora keep
+    --pairs pairs each, all else stays as it was.
+
+    Example: accord prepare recipes/demo.yaml
     """
     from rich.console import Console
 
@@ -160,7 +173,12 @@ def builtin(
         bool, typer.Option("--force", help="Overwrite files that have other contents.")
     ] = False,
 ) -> None:
-    """Write the built-in corpus: numbers, dates, times, money and measures in nine languages."""
+    """Write the built-in corpus: text to try everything on.
+
+    Numbers, dates, times, money and measures, in up to nine languages.
+
+    Example: accord builtin demo/text --pairs en-de,en-fr
+    """
     from accord.data import builtin as made
     from accord.data.builtin_phrases import KINDS
     from accord.graph import Direction
@@ -185,18 +203,25 @@ def fetch(
         str | None,
         typer.Argument(metavar="DATASET", help="Which one; without it, all are listed."),
     ] = None,
-    to: Annotated[Path, typer.Option(help="Where its folder goes.")] = Path("data"),
+    to: Annotated[
+        Path, typer.Option("--data", metavar="DIR", help="Where its folder goes.")
+    ] = Path("data"),
     source: Annotated[
         Path | None,
-        typer.Option("--from", metavar="DIR", help="Take archives or files from here instead."),
+        typer.Option(
+            "--files", metavar="DIR", help="Take archives or files that lie here instead."
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="The licence is read and accepted.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fetch a corpus of the paper: europarl, un, iwslt17 or multi30k. Run again, it goes on.
+    """Fetch a corpus of the paper, or list them.
 
-    Files are compared with published checksums. Where nobody has published one, the first download
-    is recorded in fetched.json and later ones are compared with it.
+    They are europarl, un, iwslt17 and multi30k. Run again, it goes on where it stopped. Files are
+    compared with published checksums. Where nobody has published one, the first download is
+    recorded in fetched.json and later ones are compared with it.
+
+    Example: accord fetch multi30k --yes
     """
     from accord.fetching.catalogue import DATASETS, dataset
     from accord.fetching.fetch import fetch as run

@@ -48,10 +48,12 @@ def distil_data(
     model: ModelOptions,
     quiet: Quiet = False,
 ) -> None:
-    """Translate a whole corpus into parallel text to train on; run it again to resume.
+    """Translate a corpus into parallel text to train on.
+
+    Run it again to resume. The example makes the German–French corpus demo/distilled/de-fr.{lang}.
 
     Example: accord distil-data demo/run --store demo/store --corpus en-de --from en --to fr
-    --pair-with de --out demo/distilled makes the German–French corpus demo/distilled/de-fr.{lang}.
+    --pair-with de --out demo/distilled
 
     On several GPUs: torchrun --nproc-per-node 8 -m accord distil-data RUN …
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def export(
     run: RunPath,
-    to: Annotated[str, typer.Option("--to", help=f"Format: {', '.join(EXPORTERS)}.")] = "onnx",
+    to: Annotated[str, typer.Option("--format", help=f"Format: {', '.join(EXPORTERS)}.")] = "onnx",
     output: Annotated[
         Path | None,
         typer.Option("--output", help="Directory; else RUN/FORMAT, such as RUN/onnx-int8."),
@@ -42,9 +42,11 @@ def export(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write the model as one directory that translates without PyTorch, and compare the two.
+    """Write a model that translates without PyTorch.
 
-    Example: accord export demo/agree --to onnx --int8
+    It is one directory, and is compared with the run on test sentences.
+
+    Example: accord export demo/agree --format onnx --int8
     """
     from accord.export.export_run import export_run
     from accord.progress import shown_progress
@@ -99,9 +101,11 @@ def serve(
     ] = None,
     model: ModelOptions,
 ) -> None:
-    """Serve a model over HTTP: a page, and the API of LibreTranslate.
+    """Serve a model: a page, and the API of LibreTranslate.
 
     Prints its address when it is ready. Ctrl-C finishes what was begun; twice ends at once.
+
+    Example: accord serve demo/agree --port 8080
     """
     # Read when the OpenMP library is loaded: waiting threads are to sleep, not to spin.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -110,19 +114,12 @@ def serve(
 
     from accord.inference.backends.base import LoadSettings
     from accord.machine import cores
-    from accord.serving.admission import read_keys
-    from accord.serving.file_folder import temporary_folder
-    from accord.serving.opened_model import modules_to_open, open_translator
 
-    settings = replace(
-        settings,
-        api_keys=read_keys(api_key_file) if api_key_file else (),
-        cors=tuple(cors or ()),
-    )
-    if settings.workers > 1 and model.threads is None:
-        model = replace(model, threads=max(1, cores() // settings.workers))
     try:
+        from accord.serving.admission import read_keys
+        from accord.serving.file_folder import temporary_folder
         from accord.serving.model_process import open_in_process
+        from accord.serving.opened_model import modules_to_open, open_translator
         from accord.serving.server import address, listening_socket
         from accord.serving.server import serve as serve_here
         from accord.serving.supervisor import Supervisor
@@ -130,6 +127,13 @@ def serve(
         raise AccordError(
             f"serving needs the package {error.name}", fix="pip install 'accord[serve]'"
         ) from None
+    settings = replace(
+        settings,
+        api_keys=read_keys(api_key_file) if api_key_file else (),
+        cors=tuple(cors or ()),
+    )
+    if settings.workers > 1 and model.threads is None:
+        model = replace(model, threads=max(1, cores() // settings.workers))
     here = partial(open_translator, run, LoadSettings(**vars(model)))
     open_model = partial(open_in_process, here)
     with temporary_folder() as folder, listening_socket(settings) as sock:

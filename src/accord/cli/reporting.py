@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from accord.report.figures import Grid
 
 EvaluatedRuns = Annotated[
-    list[Path], typer.Argument(metavar="RUN...", help="Evaluated runs; the first is the main one.")
+    list[Path], typer.Argument(metavar="RUN", help="Evaluated runs; the first is the main one.")
 ]
 EvaluationName = Annotated[
     str | None,
@@ -34,7 +34,12 @@ def report(
         Path | None, typer.Option(help="Write the paper's table as LaTeX as well.")
     ] = None,
 ) -> None:
-    """Write one page about a run, or comparing several: HTML without any outside parts."""
+    """Write one page about a run, or comparing several.
+
+    The page is HTML without any outside parts; the same goes into a Markdown file.
+
+    Example: accord report demo/agree demo/more
+    """
     from accord.files import atomic_write, check_writable
     from accord.report.contents import build
     from accord.report.html import write_html
@@ -57,7 +62,7 @@ def report(
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs evaluated alike.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Runs evaluated alike.")],
     against: Annotated[
         Path | None,
         typer.Option(metavar="RUN", help="Test all against this run, and against its pivot."),
@@ -90,10 +95,11 @@ def compare(
         Path | None, typer.Option(metavar="FILE", help="With --by-size: draw the figure.")
     ] = None,
 ) -> None:
-    """Compare runs: BLEU side by side, differences with intervals and p by paired bootstrap.
+    """Compare runs: BLEU side by side, differences tested.
 
-    Zero-shot directions are tested against those of --against, its pivot, and the run's own pivot.
-    Sentences are those of the dev set, unless --final or --name says otherwise.
+    Differences come with intervals and p by paired bootstrap. Zero-shot directions are tested
+    against those of --against, its pivot, and the run's own pivot. Sentences are those of the dev
+    set, unless --final or --name says otherwise.
 
     Example: accord compare studies/demo/agree-1 --against studies/demo/basic-1
     """

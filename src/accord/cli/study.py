@@ -54,11 +54,12 @@ def study(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train the branches of a plan from one burn-in, evaluate them alike, compare them.
+    """Carry out a plan: train branches, evaluate, compare.
 
-    Evaluations are on the dev set, by which settings are chosen, unless the plan says `split: test`
-    or you say --final. Run again, it goes on where it stopped. Plans that come along: demo,
-    multi30k, europarl and others, see docs/study.md.
+    All branches start from one burn-in and are evaluated alike. Evaluations are on the dev set, by
+    which settings are chosen, unless the plan says `split: test` or you say --final. Run again, it
+    goes on where it stopped. Plans that come along: demo, multi30k, europarl and others, see
+    docs/study.md.
 
     Example: accord study demo --dry-run
     """
@@ -161,11 +162,13 @@ def reproduce(
     data: Annotated[Path, typer.Option(help="Where fetched data lies or goes.")] = Path("data"),
     to: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where all results go; default reproduce/SETTING."),
+        typer.Option(
+            "--out", metavar="DIR", help="Where all results go; default reproduce/SETTING."
+        ),
     ] = None,
     source: Annotated[
         Path | None,
-        typer.Option("--from", metavar="DIR", help="Take the data from here, not from the net."),
+        typer.Option("--files", metavar="DIR", help="Take the data from here, not from the net."),
     ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="The licence of the data is read and accepted.")
@@ -180,10 +183,13 @@ def reproduce(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Reproduce a setting of the paper: fetch, prepare, train, evaluate, compare with its numbers.
+    """Reproduce a setting of the paper, beside its numbers.
 
-    Basic is trained up to where agreement begins; from that checkpoint on, more Basic and Agree get
-    the same number of updates. Run again, it goes on where it stopped.
+    Fetches, prepares, trains, evaluates, compares. Basic is trained up to where agreement begins;
+    from that checkpoint on, more Basic and Agree get the same number of updates. Run again, it goes
+    on where it stopped.
+
+    Example: accord reproduce europarl --scale small --dry-run
     """
     # As `accord train` does, before anything loads the OpenMP library.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -18,9 +18,12 @@ def demo(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """The tour: make a corpus in ./demo, prepare it, train Basic and Agree, evaluate, report.
+    """Take the tour: make a corpus, train on it, report.
 
-    It takes about five minutes on one CPU core. Run again, it goes on where it stopped.
+    Everything goes to ./demo: text, store, Basic and Agree, their evaluation, a report. It takes
+    about five minutes on one CPU core. Run again, it goes on where it stopped.
+
+    Example: accord demo --quick
     """
     from accord.config.load import recipe
 

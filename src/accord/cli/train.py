@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import sys
 from typing import Annotated
 
@@ -20,7 +21,11 @@ def train(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train the experiment's model, or continue where it stopped; run it again to resume.
+    """Train a model; run it again to go on where it stopped.
+
+    Ctrl-C saves and ends with status 130, SIGTERM saves and ends with 0; the same command resumes.
+
+    Example: accord train recipes/demo.yaml --set training.minutes=5
 
     On several GPUs: torchrun --nproc-per-node 8 -m accord train EXPERIMENT
     """
@@ -28,24 +33,36 @@ def train(
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from accord.config.load import load
     from accord.progress import shown_progress
-    from accord.training.trainer import train as run
 
     settings = load(experiment, overrides or ())
-    with shown_progress(quiet) as progress:
-        result = run(settings, accept_changes=accept_changes, progress=progress)
-    if os.environ.get("RANK", "0") != "0":
-        return  # one of many processes; the first one speaks
+    one_of_many = os.environ.get("RANK", "0") != "0"  # the first process speaks
+    with shown_progress(quiet or one_of_many) as progress:
+        progress.start("setting up", keep=False)  # before PyTorch, whose import takes seconds
+        from accord.training.trainer import train as run
+
+        result = run(settings, accept_changes=accept_changes, progress=progress, estimate=not quiet)
+    if one_of_many:
+        return
     typer.echo(f"{result.run}: {result.reason}, step {result.step:,} saved", err=True)
     if not result.finished:
         launcher = "torchrun … -m " if "RANK" in os.environ else ""
         typer.echo(f"resume with: {launcher}accord {shlex.join(sys.argv[1:])}", err=True)
+    # Whoever called us is to see that Ctrl-C was pressed, and stop as well. Not under torchrun,
+    # which would take it for a failure and start the processes again.
+    if result.signal == signal.SIGINT and "RANK" not in os.environ:
+        raise typer.Exit(128 + signal.SIGINT)
 
 
 def average(
     run: RunPath,
     last: Annotated[int, typer.Option(min=2, help="How many of the newest checkpoints.")] = 3,
 ) -> None:
-    """Average the weights of the newest checkpoints into checkpoints/average."""
+    """Average the weights of the newest checkpoints.
+
+    The result is RUN/checkpoints/average; use it by --checkpoint average.
+
+    Example: accord average demo/run --last 2
+    """
     from accord.models.checkpoint import Checkpoints
     from accord.models.checkpoint import average as mean
     from accord.run_directory import RunDirectory

@@ -2,6 +2,9 @@
 
 import json
 import sys
+import time
+from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +19,9 @@ from accord.inference.results import SearchSettings
 @grouped
 def translate(
     run: ModelPath,
-    to: Annotated[str, typer.Option("--to", help="Language to translate into.")],
+    to: Annotated[
+        str | None, typer.Option("--to", help="Language to translate into; only a prompt can ask.")
+    ] = None,
     source: Annotated[
         str | None, typer.Option("--from", help="Language of the text; needed for --via auto only.")
     ] = None,
@@ -41,52 +46,109 @@ def translate(
     *,
     search: SearchSettings,
     model: ModelOptions,
+    quiet: Quiet = False,
 ) -> None:
-    """Translate text line by line: one line in, one line out, in order."""
+    """Translate text: one line in, one line out, in order.
+
+    At a terminal it asks for text: `:to de` changes the language, `:quit` or Ctrl-D ends.
+
+    Example: accord translate demo/agree --to fr --input text.de --output text.fr
+    """
     from contextlib import ExitStack
     from dataclasses import replace
 
+    from accord.cli.prompt import Direction, converse
     from accord.files import atomic_write
     from accord.inference.ensemble import Ensemble
     from accord.inference.translator import Translator
+    from accord.progress import shown_progress
 
-    members = Ensemble.parse(ensemble) if ensemble is not None else None
-    settings = replace(search, nbest=nbest)
-    pivots = via if via in (None, "auto") else via.split(",")
-    if input_file is not None and is_document(input_file):
-        if as_json or nbest > 1:
-            raise AccordError(
-                "a document has one translation", where="--json, --nbest", fix="leave them out"
-            )
-        ways: Any = {"source": source, "via": pivots, "ensemble": members, "settings": settings}
+    if nbest > 1 and not as_json:
+        raise typer.BadParameter(
+            f"only the best translation fits on a line: add --json to see {nbest}",
+            param_hint="--nbest",
+        )
+    typed = input_file is None and _is_terminal(sys.stdin)
+    prompts = typed and output_file is None and _is_terminal(sys.stdout)
+    if to is None and not prompts:
+        raise typer.BadParameter("say which language to translate into", param_hint="--to")
+    options: dict[str, Any] = {
+        "via": via if via in (None, "auto") else via.split(","),
+        "ensemble": Ensemble.parse(ensemble) if ensemble is not None else None,
+        "settings": replace(search, nbest=nbest),
+    }
+    if input_file is not None and to is not None and is_document(input_file):
+        if as_json:
+            raise AccordError("a document has one translation", where="--json", fix="leave it out")
         translate_document(
             input_file,
             output_file,
             to,
             lambda: Translator(run, **vars(model)),
-            lambda translator, texts: translator.translate(texts, to, **ways),
+            lambda translator, texts: translator.translate(texts, to, source=source, **options),
         )
         return
     translator = Translator(run, **vars(model))
     with ExitStack() as stack:
         stack.callback(translator.close)
         lines = stack.enter_context(_lines(input_file))
+        show = _describer(translator) if as_json else attrgetter("text")
+        if prompts or to is None:
+            converse(translator, Direction(to, source), show, options)
+            return
         out = stack.enter_context(atomic_write(output_file)) if output_file else sys.stdout
-        describe = _describer(translator) if as_json else None
-        found = translator.stream(
-            (line.rstrip("\n") for line in lines),
-            to,
-            source=source,
-            via=pivots,
-            ensemble=members,
-            settings=settings,
-            # A person at a terminal wants each answer at once.
-            at_once=1 if input_file is None and sys.stdin.isatty() else _lines_at_once(search),
-        )
-        for number, item in enumerate(found, start=1):
+        silent = quiet or typed or not _progress_helps(input_file, output_file)
+        progress = stack.enter_context(shown_progress(silent))
+        total = None if silent else _count(input_file)
+        texts = (line.rstrip("\n") for line in lines)
+        # A person who types wants each answer at once. Of a file, the first few lines tell early
+        # how fast it goes; what follows comes in large batches.
+        first, size = (1, 1) if typed else (_FIRST_LINES, _lines_at_once(search))
+        found = [
+            translator.stream(some, to, source=source, at_once=at_once, **options)
+            for some, at_once in ((islice(texts, first), first), (texts, size))
+        ]
+        progress.start("translating", total)
+        begun = time.monotonic()
+        for number, item in enumerate(chain.from_iterable(found), start=1):
             for warning in item.warnings:
                 typer.echo(f"accord: line {number}: {warning}", err=True)
-            print(describe(item) if describe else item.text, file=out, flush=out is sys.stdout)
+            print(show(item), file=out, flush=out is sys.stdout)
+            progress.reach(number, _speed(number, time.monotonic() - begun, total))
+
+
+_FIRST_LINES = 64
+
+
+def _is_terminal(stream: Any) -> bool:
+    return stream is not None and stream.isatty()  # None: closed by whoever started us
+
+
+def _progress_helps(input_file: Path | None, output_file: Path | None) -> bool:
+    """Not where translations come to the same screen, nor in the log of a pipeline."""
+    if output_file is None and _is_terminal(sys.stdout):
+        return False
+    return input_file is not None or _is_terminal(sys.stderr)
+
+
+def _count(path: Path | None) -> int | None:
+    """The lines of a file; a pipe can be read only once."""
+    if path is None or not path.is_file():
+        return None
+    count, last = 0, b"\n"
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            count, last = count + block.count(b"\n"), block[-1:]
+    return count + (last != b"\n")
+
+
+def _speed(done: int, seconds: float, total: int | None) -> str:
+    from accord.progress import clock
+
+    if not seconds:
+        return ""
+    left = "" if total is None else f" left {clock((total - done) * seconds / done)}"
+    return f"{done / seconds:,.0f} lines/s{left}"
 
 
 def _lines_at_once(search: SearchSettings) -> int:
@@ -156,9 +218,10 @@ def evaluate(
     model: ModelOptions,
     quiet: Quiet = False,
 ) -> None:
-    """Translate the test set in all directions and score it, direct and through pivots.
+    """Translate and score the test set in all directions.
 
-    Settings are chosen on --split dev; each look at test sentences is noted in RUN/scored.jsonl.
+    Zero-shot directions go directly and through their pivot. Settings are chosen on --split dev;
+    each look at test sentences is noted in RUN/scored.jsonl.
 
     Example: accord evaluate demo/agree --split dev --lines 1-50
     """

@@ -249,6 +249,9 @@ class TrainingSettings(Section):
     """How many of the newest checkpoints are kept, beside the best."""
     bad_steps: Annotated[Whole, Field(ge=1)] = 20
     """Give up after so many updates in a row whose gradient is not finite."""
+    loggers: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] | None = None
+    """Where the figures of metrics.jsonl go as well; each is an extra to install. By default
+    tensorboard where it is installed; [] is none."""
     validation: ValidationSettings = ValidationSettings()
     """Measuring the model on the dev set."""
 

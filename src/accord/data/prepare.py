@@ -103,7 +103,7 @@ def _input_files(experiment: Experiment) -> dict[str, Path]:
         for place, name in enumerate(parts):
             if name in DATASETS and not Path(*parts[: place + 1]).exists():
                 to = Path(*parts[:place])
-                fix = f"fetch it first: accord fetch {name} --to {shlex.quote(str(to))}"
+                fix = f"fetch it first: accord fetch {name} --data {shlex.quote(str(to))}"
                 raise AccordError(error.what, where=error.where, fix=fix) from None
         raise
 

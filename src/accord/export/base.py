@@ -49,7 +49,7 @@ class Exporter(ABC):
     """One format: what it needs, which runs it can hold, how they are written and checked."""
 
     format: ClassVar[str]
-    """Its name for `--to` and in the manifest, by which a backend is chosen."""
+    """Its name for `--format` and in the manifest, by which a backend is chosen."""
     precisions: ClassVar[tuple["ExportPrecision", ...]] = ("fp32",)
     """What the weights may be written in; the first is the default."""
     packages: ClassVar[tuple[str, ...]] = ()
@@ -85,7 +85,11 @@ class Exporter(ABC):
         kind = experiment.model.kind
         if kind not in self.model_kinds:
             others = [name for name, each in EXPORTERS.items() if kind in each.model_kinds]
-            other = f"take --to {' or '.join(others)}, or " if others else "--to has none for it: "
+            other = (
+                f"take --format {' or '.join(others)}, or "
+                if others
+                else "--format has none for it: "
+            )
             raise AccordError(
                 f"an export to {self.format} holds models of kind {', '.join(self.model_kinds)}, "
                 f"not {kind}",

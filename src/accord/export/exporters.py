@@ -13,6 +13,6 @@ def exporter_for(name: str) -> Exporter:
     """The exporter of a format."""
     if name not in EXPORTERS:
         raise AccordError(
-            f"there is no export to {name!r}", where="--to", fix=f"use {', '.join(EXPORTERS)}"
+            f"there is no export to {name!r}", where="--format", fix=f"use {', '.join(EXPORTERS)}"
         )
     return EXPORTERS[name]

@@ -61,7 +61,7 @@ class Dataset:
     size: str
     archives: tuple[Archive, ...]
     others: tuple[Archive, ...] = ()
-    """Other archives with some of the same files: taken with --from, and named when all fails."""
+    """Other archives with some of the same files: taken with --files, and named when all fails."""
     elsewhere: str = ""
     """Where people have found copies, for the message when all fails."""
 
@@ -131,7 +131,7 @@ def _europarl() -> Dataset:
         ),
         elsewhere=(
             "the training texts are also in huggingface.co/datasets/wmt/wmt13 "
-            "(training-parallel-europarl-v7.zip; unpack it and use --from)"
+            "(training-parallel-europarl-v7.zip; unpack it and use --files)"
         ),
     )
 
@@ -207,7 +207,7 @@ def _iwslt17() -> Dataset:
         archives=(Archive((archive,), tuple(members), 8 * _GB),),
         elsewhere=(
             "wit3.fbk.eu/2017-01 links a 2017-01-trnmted.tgz that holds this archive "
-            "(below texts/; unpack it and use --from)"
+            "(below texts/; unpack it and use --files)"
         ),
     )
 

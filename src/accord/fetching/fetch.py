@@ -135,7 +135,9 @@ def fetch(
     """Bring what is missing to `to`/NAME, from the catalogue's addresses or from `source`."""
     if source is not None and not source.is_dir():
         raise AccordError(
-            "this is no directory", where=str(source), fix="name the one with the files: --from DIR"
+            "this is no directory",
+            where=str(source),
+            fix="name the one with the files: --files DIR",
         )
     directory = to / dataset.name
     with exclusive(directory, "accord fetch"):
@@ -220,7 +222,7 @@ class _Fetch:
             f"if it has moved, see {self.dataset.homepage}",
             *([f"the same texts are in {', '.join(others)}"] if others else []),
             *([self.dataset.elsewhere] if self.dataset.elsewhere else []),
-            f"files that you have: accord fetch {self.dataset.name} --from DIR",
+            f"files that you have: accord fetch {self.dataset.name} --files DIR",
         ]
         return AccordError(f"cannot be fetched: {refusal}", where=part.name, fix="; ".join(hints))
 

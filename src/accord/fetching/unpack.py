@@ -224,7 +224,7 @@ class _Reading:
         raise AccordError(
             what,
             where=self.where,
-            fix="it may have been reorganised: unpack it yourself and use --from with the folder",
+            fix="it may have been reorganised: unpack it yourself and use --files with the folder",
         )
 
 

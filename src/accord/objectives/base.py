@@ -188,8 +188,8 @@ class Objective(ABC, Generic[I]):
 
     # --- what few objectives need -------------------------------------------------------------
 
-    def largest(self, batch: Batch, shape: Shape) -> I | None:
-        """Inputs of the largest batch, to see whether it fits into memory."""
+    def largest(self, batch: Batch, shape: Shape | None) -> I | None:
+        """Inputs of a whole batch, to see whether the largest fits into memory, or to time one."""
         return None
 
     def warning(self, values: Mapping[str, Any]) -> str | None:

@@ -108,7 +108,7 @@ class ConsistencyObjective(Objective[ConsistencyInputs]):
             found["consistency_loss"] = tally.sums["consistency_loss"] / tokens
         return found
 
-    def largest(self, batch: Batch, shape: Shape) -> ConsistencyInputs:
+    def largest(self, batch: Batch, shape: Shape | None) -> ConsistencyInputs:
         """The whole batch, both readings of it."""
         return ConsistencyInputs(self.likelihood.largest(batch, shape), True)
 

@@ -80,7 +80,7 @@ class LikelihoodObjective(Objective[PairInputs]):
         perplexity = math.exp(min(nll, 50.0)) if nll is not None else None
         return {"loss": tally.mean("loss"), "nll": nll, "perplexity": perplexity}
 
-    def largest(self, batch: Batch, shape: Shape) -> PairInputs:
+    def largest(self, batch: Batch, shape: Shape | None) -> PairInputs:
         """The whole batch."""
         return PairInputs(tensors_of(batch, shape))
 

@@ -130,7 +130,7 @@ class Study:
             raise AccordError(
                 "models were trained here with other settings:\n" + "\n".join(changes),
                 where=str(self.file),
-                fix="give the settings of before, or another place: --to DIR",
+                fix="give the settings of before, or another place: --out DIR",
             )
 
 

@@ -99,8 +99,8 @@ def make_plan(
         place = directory if size is None else directory / size_name(size)
         changes = [*_changes(setting, scale, name, place, data, size), *overrides]
         studies.append(Study.make(place, _shown(recipe(name)), tuple(changes)))
-    fetching = ["fetch", setting.dataset, "--to", str(data)]
-    fetching += ["--from", str(source)] if source else []
+    fetching = ["fetch", setting.dataset, "--data", str(data)]
+    fetching += ["--files", str(source)] if source else []
     fetching += ["--yes"] if accepted else []
     first = Stage(
         kind="fetch",
@@ -118,7 +118,7 @@ def _refuse(override: str) -> None:
         raise AccordError(
             f"{key} is decided by the reproduction itself",
             where=f"--set {override}",
-            fix="choose where runs lie with --to DIR",
+            fix="choose where runs lie with --out DIR",
         )
 
 

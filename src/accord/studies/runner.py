@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import math
+import signal
 import subprocess
 import tarfile
 import threading
@@ -242,7 +243,10 @@ class Runner:
         try:
             printed = self._processes.run(item.arguments, seconds)
         except subprocess.CalledProcessError as error:
-            if not self._processes.stopped:
+            if item.kind == "train" and error.returncode == 128 + signal.SIGINT:
+                # Ctrl-C goes to training as well: it has saved, and its time counts.
+                self._journal.add(item.run.name, time.monotonic() - began, False)
+            elif not self._processes.stopped:
                 self._say(f"{title}: {item.kind} failed\n{(error.stderr or '')[-2000:].strip()}")
             return False
         taken = time.monotonic() - began

@@ -1,6 +1,7 @@
 """Running totals: what has been added up since the last line of the log, in all processes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -41,6 +42,24 @@ class Totals:
     def clear(self) -> None:
         """Begin anew."""
         vars(self).update(vars(Totals()))
+
+    def tally(self, objective: Objective[Any]) -> Tally:
+        """Of one objective, which may be the first to have one."""
+        return self.objectives.setdefault(objective.name, Tally())
+
+    def add(self, objectives: Sequence[Objective[Any]], sums: Iterable[float]) -> None:
+        """Counts of gold batches, tokens and scored tokens of every objective, then their sums."""
+        found = iter(sums)
+        for name in _GOLD:
+            setattr(self, name, getattr(self, name) + next(found))
+        for objective in objectives:
+            tally = self.tally(objective)
+            tally.tokens += next(found)
+            tally.scored += next(found)
+        for objective in objectives:
+            mine = self.tally(objective).sums
+            for name in objective.sums:
+                mine[name] = mine.get(name, 0.0) + next(found)
 
     def summary(self, objectives: Sequence[Objective[Any]]) -> dict[str, float | None]:
         """Means and rates; no loss where no update was applied."""
@@ -101,39 +120,22 @@ class Window:
         self.totals.wait += wait
         for objective, done in zip(self._objectives, work, strict=True):
             if done.waited:
-                self._tally(objective).waited += done.waited
+                self.totals.tally(objective).waited += done.waited
 
     def fold(self) -> None:
         """Bring the totals up to date; all processes must ask. This waits for the device."""
-        counts = torch.tensor(self._counts, dtype=torch.float64, device=self._world.device)
-        found = iter(self._world.sum(torch.cat([counts, *self._sums])).tolist())
-        for name in _GOLD:
-            setattr(self.totals, name, getattr(self.totals, name) + next(found))
-        for objective in self._objectives:
-            tally = self._tally(objective)
-            tally.tokens += next(found)
-            tally.scored += next(found)
-        for objective in self._objectives:
-            sums = self._tally(objective).sums
-            for name in objective.sums:
-                sums[name] = sums.get(name, 0.0) + next(found)
+        self.totals.add(self._objectives, self._world.sum(self._here()).tolist())
         self._clear()
 
-    def _tally(self, objective: Objective[Any]) -> Tally:
-        return self.totals.objectives.setdefault(objective.name, Tally())
+    def look(self) -> Totals:
+        """What the totals would be by now if all processes had seen what this one has.
 
+        Nobody else is asked and nothing is changed; this waits for the device.
+        """
+        found = deepcopy(self.totals)
+        found.add(self._objectives, (self._here() * self._world.size).tolist())
+        return found
 
-def progress_line(values: dict[str, float | None]) -> str:
-    """What a person wants to know while training runs."""
-    shown = {key: float("nan") if value is None else value for key, value in values.items()}
-    return (
-        "loss {loss:.3f} ppl {perplexity:.1f} lr {lr:.2g} src {source_tokens_per_s:,.0f}/s "
-        "tgt {target_tokens_per_s:,.0f}/s wait {wait_share:.0%}"
-    ).format_map(shown)
-
-
-def clock(seconds: float) -> str:
-    """A length of time as people write it."""
-    minutes, rest = divmod(max(0, int(seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    def _here(self) -> torch.Tensor:
+        counts = torch.tensor(self._counts, dtype=torch.float64, device=self._world.device)
+        return torch.cat([counts, *self._sums])

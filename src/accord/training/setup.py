@@ -1,5 +1,6 @@
 """What a process needs before its first update: threads, the model, and where the run stands."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from accord.data.store import Store
 from accord.data.windows import window_count
 from accord.errors import AccordError
 from accord.models.checkpoint import Checkpoint, Checkpoints, open_checkpoint
+from accord.objectives.base import Cut, Shape
 from accord.ops.distributed import World
 from accord.progress import Progress
 from accord.training.train_state import TrainState
@@ -158,6 +160,39 @@ def parts_that_fit(
             )
         torch.cuda.empty_cache()
         parts = min(2 * parts, most)
+
+
+# --- How long does an update take? Found out by a batch that changes nothing.
+
+_FEW_TOKENS = 512  # of a batch that is tried on a CPU first
+_LONG = 3.0  # seconds of an attempt on a CPU after which there is no other
+
+
+def seconds_per_update(
+    try_batch: Callable[[Batch, Shape | None], object], cut: Cut, vocabulary_size: int
+) -> float:
+    """Of a batch of middle length. A CPU tries few rows first, and all only if that goes fast."""
+    rows, length = cut.shapes[len(cut.shapes) // 2]
+
+    def attempt(rows: int) -> float:
+        batch = synthetic_batch(rows, length, vocabulary_size)
+        shape = (rows, length) if cut.fixed else None
+        seconds = 0.0
+        for _ in range(2):  # the first one may compile kernels
+            begun = time.perf_counter()
+            try_batch(batch, shape)
+            if cut.fixed:
+                torch.cuda.synchronize()
+            seconds = time.perf_counter() - begun
+            if seconds > _LONG and not cut.fixed:
+                break
+        return seconds
+
+    few = rows if cut.fixed else max(1, min(rows, _FEW_TOKENS // length))
+    found = attempt(few) * rows / few
+    if few < rows and found < _LONG:
+        found = attempt(rows)  # a few rows take longer per row than many
+    return found * cut.parts
 
 
 def synthetic_batch(rows: int, length: int, vocabulary_size: int) -> Batch:

@@ -6,13 +6,12 @@ a run that was never interrupted, bit for bit on a CPU.
 """
 
 import json
-import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,52 +32,14 @@ from accord.ops.distributed import World, joined_world, use_threads
 from accord.progress import Progress, Silent
 from accord.run_directory import MetricsLog, RunDirectory
 from accord.training.begin import begin_run, check_store
+from accord.training.display import Display, prospect
+from accord.training.loggers import check_loggers, open_loggers
 from accord.training.optim import build_optimizer, learning_rate, set_learning_rate
-from accord.training.running_totals import Window, clock, progress_line
-from accord.training.setup import hardware, identity, parts_that_fit, resume
+from accord.training.running_totals import Window
+from accord.training.setup import hardware, identity, parts_that_fit, resume, seconds_per_update
+from accord.training.stopping import End, StopSignals
 from accord.training.update import Updater
 from accord.training.validation import Scores, Validator
-
-# --- When training ends, and who says so.
-
-
-@dataclass(frozen=True)
-class End:
-    """Why training ends here; a run that was only told to stop is not finished."""
-
-    reason: str
-    finished: bool = True
-
-
-class StopSignals:
-    """Ctrl-C and SIGTERM ask training to end after the current step; a second one ends it at once.
-
-    As a context manager it listens; before and after, signals do what they did.
-    """
-
-    def __init__(self, progress: Progress) -> None:
-        self.received = False
-        self._progress = progress
-        self._before: dict[int, Callable[..., Any] | int | None] = {}
-
-    def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._stop)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number in self._before:
-            self._restore(number)
-
-    def _restore(self, number: int) -> None:
-        signal.signal(number, self._before[number])
-
-    def _stop(self, number: int, _: object) -> None:
-        self.received = True
-        self._restore(number)
-        with suppress(RuntimeError):  # the signal came in the middle of another message
-            self._progress.note("stopping after this step; once more stops at once, unsaved")
-
 
 _ASK_EVERY = 8  # steps between two questions to the other processes whether to stop
 _EXCHANGES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -99,6 +60,8 @@ class Result:
     reason: str
     finished: bool
     scores: Scores | None
+    signal: int = 0
+    """The signal that this process was told to stop by, if it was."""
 
 
 def train(
@@ -107,20 +70,26 @@ def train(
     accept_changes: bool = False,
     progress: Progress | None = None,
     build: Build = build_objectives,
+    estimate: bool = False,
 ) -> Result:
-    """Train, or continue training, the experiment's model; `build` may add further objectives."""
+    """Train, or continue training, the experiment's model; `build` may add further objectives.
+
+    With `estimate` a batch is tried first, to say how long all of it will take.
+    """
     directory = run_directory(experiment)
+    check_loggers(experiment)
     with joined_world() as world:
         shown = (progress or Silent()) if world.is_first else Silent()
         if not world.is_first:
             return Trainer(experiment, world, shown, build).run()
         with exclusive(directory, "accord train"):
+            shown.reach(0, "opening the store")
             store = Store(store_directory(experiment))
             check_store(store, experiment)
             run = RunDirectory(directory)
             for change in begin_run(run, experiment, store, accept_changes):
                 shown.note(f"changed{change}")
-            return Trainer(experiment, world, shown, build).run()
+            return Trainer(experiment, world, shown, build).run(estimate)
 
 
 class Trainer:
@@ -137,6 +106,7 @@ class Trainer:
         self.settings = experiment.training
         self.world = world
         self.progress = progress
+        self.display = Display(progress, self.settings)
         self.directory = RunDirectory(run_directory(experiment))
         self.checkpoints = Checkpoints(self.directory.checkpoints)
         self.store = Store(store_directory(experiment))
@@ -145,6 +115,7 @@ class Trainer:
             self.settings.precision == "auto" and self.on_gpu
         )
         progress.note(f"on {hardware(world, use_threads(self.settings.threads), self.bf16)}")
+        progress.reach(0, "building the model")
         self.model = build_model(
             experiment.model, len(self.store.vocabulary), experiment.training_seed
         ).to(world.device)
@@ -212,7 +183,7 @@ class Trainer:
             if self.log is not None:
                 self.log.write(kind, step, values)
 
-        session = Session(self.cut, log, lambda: self.signals.received)
+        session = Session(self.cut, log, lambda: bool(self.signals.received))
         for objective in self.objectives:
             if objective.name in self.state.objectives:
                 known = self.state.objectives[objective.name]
@@ -223,6 +194,7 @@ class Trainer:
         """Into as many parts as are asked for, or more where the largest batch does not fit."""
         shapes, parts = self.stream.largest_shapes(), self.settings.accumulation
         if self.on_gpu:
+            self.progress.reach(0, "trying the largest batch; the first time, kernels are compiled")
             parts = parts_that_fit(self._try, shapes, len(self.store.vocabulary), parts)
             if parts != self.settings.accumulation:
                 self.progress.note(
@@ -230,25 +202,31 @@ class Trainer:
                 )
         return Cut(parts, [(-(-rows // parts), length) for rows, length in shapes], self.on_gpu)
 
-    def _try(self, batch: Batch, shape: Shape) -> None:
-        tried = [(each, each.largest(batch, shape)) for each in self.objectives]
+    def _try(self, batch: Batch, shape: Shape | None, step: int | None = None) -> None:
+        """Losses and gradients in full, of all objectives or of those that count at a step."""
+        tried = [
+            each.largest(batch, shape) if step is None or each.weight(step) else None
+            for each in self.objectives
+        ]
         self.updater.accumulate(
             [
                 Work() if found is None else Work([found], (0.0,) * len(each.losses))
-                for each, found in tried
+                for each, found in zip(self.objectives, tried, strict=True)
             ]
         )
 
     # --- the loop --------------------------------------------------------------------------
 
-    def run(self) -> Result:
+    def run(self, estimate: bool = False) -> Result:
         """Train until something says stop; whatever it is, the last state is saved."""
         if self.world.is_first:
-            board = self.directory.path / "tensorboard"
-            self.log = MetricsLog(self.directory.metrics, board, self.step, self.progress.note)
+            loggers = open_loggers(self.experiment, self.directory.path, self.step)
+            metrics = self.directory.metrics
+            self.log = MetricsLog(metrics, self.step, self.progress.note, loggers)
         self.stream.seek(self.state.position)
-        self.progress.start("training", self.settings.steps)
-        self.progress.reach(self.step)
+        if self.world.is_first:
+            self._say_what_is_to_come(estimate)
+        self.display.begin(self.step)
         try:
             with (
                 self.signals,
@@ -269,7 +247,31 @@ class Trainer:
                 objective.close()
             if self.log is not None:
                 self.log.close()
-        return Result(self.directory.path, self.step, end.reason, end.finished, self.scores)
+        told_by = 0 if end.finished else self.signals.received
+        return Result(
+            self.directory.path, self.step, end.reason, end.finished, self.scores, told_by
+        )
+
+    def _say_what_is_to_come(self, estimate: bool) -> None:
+        said = prospect(
+            self.experiment,
+            parameters=sum(p.numel() for p in self.model.parameters() if p.requires_grad),
+            per_epoch=self.stream.batches_per_epoch(self.state.position.epoch),
+            done=self.step,
+            seconds=self.state.seconds,
+            per_update=self._seconds_per_update() if estimate else None,
+            on_cpu=not self.on_gpu,
+        )
+        for sentence in said:
+            self.progress.note(sentence)
+
+    def _seconds_per_update(self) -> float:
+        """Of the run so far or, at its beginning, by a batch that is only tried."""
+        if self.step and self.state.seconds:
+            return self.state.seconds / self.step
+        self.progress.reach(0, "trying a batch")
+        first = partial(self._try, step=self.step + 1)
+        return seconds_per_update(first, self.cut, len(self.store.vocabulary))
 
     @property
     def step(self) -> int:
@@ -307,6 +309,7 @@ class Trainer:
         seconds = time.perf_counter() - start
         self.state.seconds += seconds
         self.window.took(seconds, batches.wait_seconds - waited, work)
+        self.display.updated(self.step, self.state.seconds, self._look)
 
     def _rate(self, step: int) -> float:
         settings = self.settings.optimizer
@@ -373,7 +376,7 @@ class Trainer:
         late = minutes is not None and self.state.seconds >= 60 * minutes
         if self.world.any(late):
             return End(f"{minutes:g} minutes are over")
-        if self.world.any(self.signals.received):
+        if self.world.any(bool(self.signals.received)):
             return _TOLD
         return None
 
@@ -406,11 +409,14 @@ class Trainer:
         if self.log is not None:
             self.log.write("train", self.step, values)
         self._warn(values)
-        left = (self.settings.steps - self.step) * totals.seconds / totals.steps
-        if self.settings.minutes is not None:
-            left = min(left, 60 * self.settings.minutes - self.state.seconds)
-        self.progress.reach(self.step, f"{progress_line(values)} left {clock(left)}")
+        self.display.logged(self.step, self.state.seconds, values | {"steps": totals.steps})
         totals.clear()
+
+    def _look(self) -> dict[str, float | None]:
+        """How it goes since the last line of the log, as far as this process knows."""
+        totals = self.window.look()
+        rates = {"lr": self._rate(self.step), "steps": totals.steps}
+        return {**totals.summary(self.objectives), **rates}
 
     def _warn(self, values: dict[str, Any]) -> None:
         """Say what is wrong with an objective, when it begins."""
@@ -428,19 +434,15 @@ class Trainer:
             return False
         text = ""
         if self.world.is_first:
+            self.display.validating(self.step)
             self.scores = self.validator(self.model)
             if self.log is not None:
                 self.log.write("validation", self.step, self.scores.as_dict())
-            self.progress.note(self._sentence(self.scores))
             text = json.dumps(self.scores.quality(self.settings.validation.metric))
-        return self.state.judge(float(json.loads(self.world.share(text))))
-
-    def _sentence(self, scores: Scores) -> str:
-        parts = [f"step {self.step:,}: dev cross-entropy {scores.cross_entropy:.3f}"]
-        if scores.bleu is not None and scores.exact is not None:
-            parts.append(f"BLEU {scores.bleu:.1f}, exact {scores.exact:.0%}")
-        said = ", ".join(parts) + f" ({self.settings.validation.directions} directions)"
-        return said if scores.agreement is None else f"{said}, agreement {scores.agreement:.1f}"
+        best = self.state.judge(float(json.loads(self.world.share(text))))
+        if self.world.is_first and self.scores is not None:
+            self.display.validated(self.step, self.state.seconds, self.scores, best)
+        return best
 
     def _save(self) -> None:
         self.window.fold()

@@ -35,7 +35,7 @@ class CTranslate2Exporter(Exporter):
                 f"encoder layer {layer} has no residual around its attention, and CTranslate2 "
                 "knows no such layer",
                 where=f"{run}, key model.encoder_residual",
-                fix="take --to onnx, or translate with the run itself",
+                fix="take --format onnx, or translate with the run itself",
             )
 
     def write(self, source: ExportSource, directory: Path) -> ExportedFiles:

@@ -119,7 +119,7 @@ class AgreementObjective(Objective[AgreementInputs]):
         """How the auxiliary translations look, and how strong their gradient is."""
         return dials(tally.sums, sentences) if any(tally.sums.values()) else {}
 
-    def largest(self, batch: Batch, shape: Shape) -> AgreementInputs:
+    def largest(self, batch: Batch, shape: Shape | None) -> AgreementInputs:
         """The whole batch; which languages are drawn changes no shape."""
         return self.tagged(batch, np.full(batch.rows, NONE, dtype=np.int16), shape)
 
