@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from accord.serving.access_log import Log
 from accord.serving.admission import Gate, Keys, client_gone, read_body
 from accord.serving.messages import (
     Asked,
+    Corpus,
     Default,
     Detected,
     DetectRequest,
@@ -113,7 +114,7 @@ def create_app(
     """The application for a translator; it translates between its start-up and its shutdown."""
     meter = meter or Meter()
     gate = gate or Gate(meter)
-    service = Service(opened.translator, settings, meter)
+    service = Service(opened.translator, settings, meter, opened.background.text)
     gate.queue_full = lambda: service.batcher.full
 
     @asynccontextmanager
@@ -133,7 +134,7 @@ def create_app(
         redirect_slashes=False,
     )
     _add_translation(app, service, settings)
-    _add_knowledge(app, service, settings, opened.about)
+    _add_knowledge(app, service, settings, opened)
     _add_state(app, service, gate, meter)
     _add_page(app)
     _add_refusals(app)
@@ -212,12 +213,7 @@ def _check_key(request: Request, given: str | None, keys: Keys) -> None:
         )
 
 
-def _add_knowledge(
-    app: FastAPI,
-    service: Service,
-    settings: ServeSettings,
-    about: Mapping[str, str | int | None],
-) -> None:
+def _add_knowledge(app: FastAPI, service: Service, settings: ServeSettings, opened: Opened) -> None:
     graph = service.planner.graph
     names = [Name(code=code, name=language_name(code)) for code in graph.languages]
     languages = [
@@ -235,7 +231,14 @@ def _add_knowledge(
         )
         for source, target in graph.directions
     ]
-    known = Graph(languages=names, directions=ways, model=dict(about))
+    card = opened.background.card
+    known = Graph(
+        languages=names,
+        directions=ways,
+        model=dict(opened.about),
+        corpora=[Corpus(**vars(corpus)) for corpus in card.corpora],
+        examples={} if settings.hide_examples else {k: list(v) for k, v in card.examples.items()},
+    )
     page = FrontendSettings(
         apiKeys=bool(settings.api_keys),
         keyRequired=bool(settings.api_keys),

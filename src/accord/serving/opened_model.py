@@ -2,17 +2,16 @@
 
 import itertools
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from accord.config.schema import Cleaning
-from accord.data.cleaning import mend
 from accord.graph import TranslationGraph
 from accord.inference.backends.base import LoadSettings
+from accord.inference.model_card import NO_BACKGROUND, Background
 from accord.inference.results import SearchSettings, Translation
+from accord.inference.text import mended
 
 
 class Subwords(Protocol):
@@ -59,11 +58,12 @@ class Held(Protocol):
 
 @dataclass(frozen=True)
 class Opened:
-    """A translator, what is to be told about it, and what holds it."""
+    """A translator, what is to be told about it, what holds it, and what it was trained on."""
 
     translator: AnyTranslator
     about: Mapping[str, str | int | None]
     held: Held | None = None
+    background: Background = NO_BACKGROUND
 
 
 def modules_to_open(path: Path) -> list[str]:
@@ -83,36 +83,37 @@ def open_translator(
     from accord.inference.translator import Translator
 
     translator = Translator.of(load_backend(path, settings))
-    return Opened(translator, _about(path, settings.checkpoint))
+    about, background = _known(path, settings.checkpoint)
+    return Opened(translator, about, background=background)
 
 
-def _about(path: Path, checkpoint: str) -> dict[str, str | int | None]:
+def _known(path: Path, checkpoint: str) -> tuple[dict[str, str | int | None], Background]:
     from accord.inference.backends.manifest import Manifest, is_exported
+    from accord.inference.model_card import background_of_export, background_of_run
 
     if is_exported(path):
         manifest = Manifest.read(path)
-        return {
+        about: dict[str, str | int | None] = {
             "name": manifest.origin.experiment,
             "steps": manifest.origin.step,
             "units": manifest.model.units,
             "precision": manifest.precision,
         }
+        return about, background_of_export(path, manifest)
     from accord.models.checkpoint import find_checkpoint  # PyTorch, which an export does without
     from accord.run_directory import RunDirectory
 
     run = RunDirectory(path)
     experiment = run.experiment()
-    return {
+    about = {
         "name": experiment.name,
         "steps": find_checkpoint(run.path, checkpoint).step,
         "units": experiment.model.units,
     }
+    return about, background_of_run(run)
 
 
 # --- Subwords of what was read, and which of them each subword of a translation looked at.
-
-
-_CLEANING = Cleaning()
 
 
 class Tracer:
@@ -124,8 +125,13 @@ class Tracer:
 
     def tokens(self, text: str) -> list[str]:
         """The subwords in which the model reads a text."""
-        [ids] = self._vocabulary.encode([mend(text, _CLEANING, Counter())])
-        return [self._pieces[i] for i in ids]
+        return [self._pieces[i] for i in self.read(text)[0]]
+
+    def read(self, text: str) -> tuple[list[int], int]:
+        """The ids in which the model reads a text, and how many characters it sees."""
+        seen = mended(text)
+        [ids] = self._vocabulary.encode([seen])
+        return ids, len(seen)
 
     def trace(self, found: Translation) -> tuple[list[str], list[int]]:
         """The source's subwords, and for each target subword its place among them or -1."""
