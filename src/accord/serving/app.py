@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 import accord
+from accord.graph import language_name
 from accord.serving.access_log import Log
 from accord.serving.admission import Gate, Keys, client_gone, read_body
 from accord.serving.messages import (
@@ -38,7 +39,6 @@ from accord.serving.messages import (
 from accord.serving.metrics_text import Meter
 from accord.serving.middleware import Guarded, Observed, note, refused
 from accord.serving.opened_model import Opened
-from accord.serving.planner import language_name
 from accord.serving.service import Service
 from accord.serving.settings import RETRY_SOON, ServeSettings
 
