@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 Counts = npt.NDArray[np.int64]
+Places = npt.NDArray[np.intp]
 
 ALLOWED = 0.01
 """Share of dev sentences that lie above the limit: so many false alarms are accepted."""
@@ -93,14 +94,15 @@ class TrainingText:
         pieces: Sequence[str],
         usual: Mapping[str, Usual] | None = None,
     ) -> None:
-        self._bits = {language: _bits(found) for language, found in counts.items()}
+        self._row = {language: row for row, language in enumerate(counts)}
+        self._bits_LV = np.stack([_bits(found) for found in counts.values()])
         self._begins = np.array([piece.startswith("\u2581") for piece in pieces])
         self._is_byte = np.array([len(p) == 6 and p.startswith("<0x") for p in pieces])
         self.usual = dict(usual or {})
 
     def bits(self, ids: Sequence[int], language: str) -> float:
         """What a sentence takes: -log2 of its probability."""
-        return float(self._bits[language][list(ids)].sum())
+        return float(self._bits_LV[self._row[language], list(ids)].sum())
 
     def familiarity(self, ids: Sequence[int], characters: int, language: str) -> Familiarity:
         """How like the training text of its language a sentence is."""
@@ -119,18 +121,26 @@ class TrainingText:
 
         Names, numbers and words that several languages have are as likely in some as in others.
         """
-        asked = self._words(ids) - self._words(given)
-        return any(self._is_foreign(word, language) for word in asked)
+        if not len(ids) or len(self._row) < 2:
+            return False
+        starts_W = self._starts(ids)
+        taken_LW = np.add.reduceat(self._bits_LV[:, list(ids)], starts_W, axis=1)
+        here_W = taken_LW[self._row[language]].copy()
+        taken_LW[self._row[language]] = np.inf
+        foreign_W = here_W - taken_LW.min(axis=0) > FOREIGN
+        if not foreign_W.any():
+            return False
+        words, known = self._words(ids, starts_W), self._words(given, self._starts(given))
+        return any(words[i] not in known for i in np.flatnonzero(foreign_W))
 
-    def _is_foreign(self, word: tuple[int, ...], language: str) -> bool:
-        places = list(word)
-        here = self._bits[language][places].sum()
-        others = [bits[places].sum() for name, bits in self._bits.items() if name != language]
-        return bool(others) and bool(here - min(others) > FOREIGN)
+    def _starts(self, ids: Sequence[int]) -> Places:
+        """Where words begin; the first subword always does."""
+        begins = self._begins[list(ids)]
+        begins[:1] = True
+        return np.flatnonzero(begins)
 
-    def _words(self, ids: Sequence[int]) -> set[tuple[int, ...]]:
-        starts = [i for i, subword in enumerate(ids) if not i or self._begins[subword]]
-        return {tuple(ids[a:b]) for a, b in pairwise([*starts, len(ids)])}
+    def _words(self, ids: Sequence[int], starts: Places) -> list[tuple[int, ...]]:
+        return [tuple(ids[a:b]) for a, b in pairwise([*starts.tolist(), len(ids)])]
 
 
 def _bits(counts: Counts) -> npt.NDArray[np.float64]:

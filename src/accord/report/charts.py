@@ -247,13 +247,13 @@ def _frame(chart: Chart, across: _Axis, up: _Axis) -> Iterator[str]:
     for value in chart.x_ticks or across.ticks():
         x = _x(across, value)
         yield f'<path class="grid" d="M{x:.1f} {_TOP:g}V{bottom:g}"/>'
-        yield f'<text class="tick" x="{x:.1f}" y="{bottom + 17:g}" text-anchor="middle">'
+        yield f'<text class="tick" x="{x:.1f}" y="{bottom + 20:g}" text-anchor="middle">'
         yield f"{_number(value)}</text>"
     yield f'<path class="axis" d="M{left:g} {_TOP:g}V{bottom:g}H{right:g}"/>'
     if chart.square:
         yield f'<path class="diagonal" d="M{left:g} {bottom:g}L{right:g} {_TOP:g}"/>'
     middle = (left + right) / 2
-    yield f'<text class="name" x="{middle:g}" y="{_HEIGHT - 8:g}" text-anchor="middle">'
+    yield f'<text class="name" x="{middle:g}" y="{_HEIGHT - 5:g}" text-anchor="middle">'
     yield f"{escape(chart.x)}</text>"
     yield f'<text class="name" transform="translate(13 {(_TOP + bottom) / 2:g}) rotate(-90)" '
     yield f'text-anchor="middle">{escape(chart.y)}</text>'
