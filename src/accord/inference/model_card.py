@@ -72,20 +72,21 @@ def background_of_run(run: RunDirectory) -> Background:
     vocabulary, manifest = run.vocabulary(), run.manifest()
     counts = {language: run.token_counts(language) for language in vocabulary.languages}
     text = TrainingText(counts, vocabulary.pieces())
-    examples = {}
-    for item in run.held_out.sets("dev"):
-        for language in item.languages:
-            if language not in examples:
-                lines = [line for line in item.lines(language)[:_MEASURED] if line]
-                rows = vocabulary.encode(lines)
-                usual = _usual(text, rows, lines, language)
-                text.usual |= {language: usual} if usual else {}
-                known = [
-                    line
-                    for line, ids in zip(lines, rows, strict=True)
-                    if not text.familiarity(ids, len(line), language).unlike
-                ]
-                examples[language] = _chosen(known)
+    examples: dict[str, tuple[str, ...]] = {}
+    sides = [(item, language) for item in run.held_out.sets("dev") for language in item.languages]
+    for item, language in sides:
+        if language in examples:
+            continue
+        lines = [line for line in item.lines(language)[:_MEASURED] if line]
+        rows = vocabulary.encode(lines)
+        if usual := _usual(text, rows, lines, language):
+            text.usual[language] = usual
+        known = [
+            line
+            for line, ids in zip(lines, rows, strict=True)
+            if not text.familiarity(ids, len(line), language).unlike
+        ]
+        examples[language] = _chosen(known)
     return Background(ModelCard(_corpora(manifest), examples, text.usual), text)
 
 
@@ -106,7 +107,7 @@ def background_of_export(directory: Path, manifest: Manifest) -> Background:
         except ValidationError as error:
             what = f"the model card makes no sense: {error.errors(include_url=False)[0]['msg']}"
             raise AccordError(what, where=str(file), fix=AGAIN) from None
-    if "token_counts.npz" not in manifest.files:
+    if not {"vocabulary.model", "token_counts.npz"} <= set(manifest.files):
         return Background(card)
     vocabulary, counts = read_vocabulary(directory, manifest)
     return Background(card, TrainingText(counts, vocabulary.pieces(), card.usual))
@@ -121,14 +122,13 @@ def _chosen(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _corpora(manifest: Mapping[str, Any]) -> tuple[TrainingCorpus, ...]:
-    files: dict[str, list[str]] = {}
+    names: dict[str, dict[str, None]] = {}
     for entry in manifest["settings"].get("corpora", ()):
-        names = [_name(part["path"]) for part in entry["train"]]
-        files.setdefault(entry["pair"], []).extend(name for name in names if name)
+        found = (_name(part["path"]) for part in entry["train"])
+        names.setdefault(entry["pair"], {}).update(dict.fromkeys(found))
     return tuple(
-        TrainingCorpus(entry["pair"], entry["lines"], tuple(dict.fromkeys(files.get(pair, ()))))
+        TrainingCorpus(entry["pair"], entry["lines"], tuple(names.get(entry["pair"], ())))
         for entry in manifest["corpora"]
-        for pair in [entry["pair"]]
     )
 
 

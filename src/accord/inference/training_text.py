@@ -17,6 +17,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from accord.inference.text import starts_word
+
 Counts = npt.NDArray[np.int64]
 Places = npt.NDArray[np.intp]
 
@@ -96,8 +98,8 @@ class TrainingText:
     ) -> None:
         self._row = {language: row for row, language in enumerate(counts)}
         self._bits_LV = np.stack([_bits(found) for found in counts.values()])
-        self._begins = np.array([piece.startswith("\u2581") for piece in pieces])
-        self._is_byte = np.array([len(p) == 6 and p.startswith("<0x") for p in pieces])
+        self._begins = np.array([starts_word(piece) for piece in pieces])
+        self._is_byte = np.array([is_byte(piece) for piece in pieces])
         self.usual = dict(usual or {})
 
     def bits(self, ids: Sequence[int], language: str) -> float:
@@ -141,6 +143,11 @@ class TrainingText:
 
     def _words(self, ids: Sequence[int], starts: Places) -> list[tuple[int, ...]]:
         return [tuple(ids[a:b]) for a, b in pairwise([*starts.tolist(), len(ids)])]
+
+
+def is_byte(piece: str) -> bool:
+    """Whether a subword is one byte of a character that has no subword, such as <0x41>."""
+    return len(piece) == 6 and piece.startswith("<0x")
 
 
 def _bits(counts: Counts) -> npt.NDArray[np.float64]:

@@ -12,6 +12,7 @@ from accord.inference.backends.base import LoadSettings
 from accord.inference.model_card import NO_BACKGROUND, Background
 from accord.inference.results import SearchSettings, Translation
 from accord.inference.text import mended
+from accord.inference.training_text import is_byte
 
 
 class Subwords(Protocol):
@@ -162,6 +163,6 @@ def _places(read: Sequence[str], written: Sequence[str]) -> list[int]:
 
 def _bytes(piece: str) -> int:
     """Bytes of text that a subword stands for; ▁ is a space, and <0x41> is one byte."""
-    if len(piece) == 6 and piece.startswith("<0x"):
+    if is_byte(piece):
         return 1
     return len(piece.replace("▁", " ").encode())
