@@ -168,13 +168,14 @@ def test_a_text_file_goes_into_the_box(visit: Open, stub: Stub) -> None:
         ("a.docx", b"x", "does not translate .docx files. It takes .txt."),
         ("a", b"x", "does not translate this file."),
         ("latin.txt", b"fa\xe7ade", "cannot be read as text. It must be in UTF-8"),
-        ("long.txt", b"The house. " * 500, "“long.txt” is too long for this server."),
-        ("longer.txt", b"The house. " * 5000, "“longer.txt” is too long for this server."),
+        ("long.txt", b"The house. " * 20, "“long.txt” is too long for this server."),
+        ("longer.txt", b"The house. " * 50, "“longer.txt” is too long for this server."),
     ],
 )
 def test_files_that_cannot_be_translated(
     visit: Open, stub: Stub, name: str, content: bytes, words: str
 ) -> None:
+    stub.settings["charLimit"] = 100
     it = visit()
     expect(it.page.locator("#open-file")).to_be_enabled()
     it.page.evaluate(DROP, [name, list(content)])
@@ -184,10 +185,10 @@ def test_files_that_cannot_be_translated(
 
 
 def test_other_files_go_through_the_server(visit: Open, stub: Stub) -> None:
-    stub.settings["supportedFilesFormat"] = [".txt", ".docx"]
+    stub.settings |= {"supportedFilesFormat": [".txt", ".docx"], "charLimit": 100}
     it = visit()
     it.page.select_option("#source", "de")
-    for name, content in (("Brief.DOCX", b"PK\x03\x04"), ("long.txt", b"The house. " * 500)):
+    for name, content in (("Brief.DOCX", b"PK\x03\x04"), ("long.txt", b"The house. " * 20)):
         it.page.evaluate(DROP, [name, list(content)])
         expect(it.page.locator("#file-state")).to_contain_text(f"“{name}” is translated.")
         expect(it.page.locator("#file-link")).to_have_attribute(
