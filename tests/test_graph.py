@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.errors import AccordError
-from accord.graph import KINDS, Direction, TranslationGraph
+from accord.graph import KINDS, Direction, TranslationGraph, direction_name, language_name
 
 CODES = ("en", "de", "es", "fra", "eng_Latn", "ru", "zh")
 steady = settings(derandomize=True, deadline=None)
@@ -226,3 +226,11 @@ def test_the_kind_of_a_direction_is_said_in_one_place():
     assert graph.kind(("en", "de")) == "supervised"
     assert graph.kind(Direction("de", "en")) == "zero-shot"
     assert {graph.kind(direction) for direction in graph.directions} == set(KINDS)
+
+
+def test_names_of_languages() -> None:
+    known = {"de": "German", "fra": "French", "qqq": "qqq", "odd-code": "odd-code"}
+    assert {code: language_name(code) for code in known} == known
+    assert language_name("zh_Hant").startswith("Chinese (Traditional")
+    assert language_name("pt_br") == "Portuguese (Brazil)"
+    assert direction_name("de-zh_Hant") == f"German → {language_name('zh_Hant')}"

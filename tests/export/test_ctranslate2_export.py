@@ -62,7 +62,11 @@ def test_the_account_is_whole(run, exported):
     facts = manifest.model
     assert (facts.preset, facts.units, facts.input_feeding) == ("transformer-small", 24, None)
     assert (facts.encoder_layers, facts.decoder_layers, facts.vocabulary) == (3, 2, 330)
-    assert {*manifest.files} == FILES | {"vocabulary.model", "token_counts.npz"}
+    assert {*manifest.files} == FILES | {
+        "vocabulary.model",
+        "token_counts.npz",
+        "model_card.json",
+    }
     there = {file.name for file in exported.directory.iterdir()}
     assert there == {*manifest.files, "export.json"}
     assert exported.check == manifest.check

@@ -114,9 +114,13 @@ def assert_same_in_any_company(model, near: float) -> None:
 LANGUAGES = ["en", "de", "fr"]
 
 
-def made_run(directory: Path, *, held_out: bool = True, **model) -> Path:
-    """A run with one checkpoint of random weights; en-de and en-fr have data."""
-    for split, numbers in (("train", range(300)), ("test", range(1000, 1012))):
+def made_run(directory: Path, *, held_out: bool = True, dev: int = 0, **model) -> Path:
+    """A run with one checkpoint of random weights; en-de and en-fr have data.
+
+    It has 12 test sentences unless nothing is held out, and so many for `dev`.
+    """
+    sets = {"train": range(300), "test": range(1000, 1012), "dev": range(2000, 2000 + 7 * dev, 7)}
+    for split, numbers in sets.items():
         for language in LANGUAGES:
             write_lines(directory / f"{split}.{language}", (sentence(i, language) for i in numbers))
     experiment = write_experiment(
@@ -130,6 +134,7 @@ def made_run(directory: Path, *, held_out: bool = True, **model) -> Path:
         model={"units": 24, "preset": "gnmt3", **model},
         run=str(directory / "run"),
         **({"test": str(directory / "test.{lang}")} if held_out else {}),
+        **({"dev": str(directory / "dev.{lang}")} if dev else {}),
     )
     settings = load(experiment)
     prepare(settings, workers=1)

@@ -110,6 +110,13 @@ class Stub:
             "supportedFilesFormat": [],
         }
     )
+    card: dict[str, object] = field(default_factory=dict)
+    """What /graph tells beside: corpora, examples."""
+    familiarity: dict[str, dict[str, object]] = field(default_factory=dict)
+    """Of sentences, by their words."""
+    files: list[bytes] = field(default_factory=list)
+    """Bodies that were sent to be translated as files."""
+    file_url: str = "/download_file/done.docx"
     answer: str | None = None
     """Said instead of any translation."""
     delay: float = 0.0
@@ -122,6 +129,9 @@ class Stub:
         """A canned translation, or the text in capitals (through a pivot, with a word more)."""
         text, via = str(body["q"]), body.get("via")
         sentences = _canned(text, via) if self.answer is None else []
+        for sentence in sentences:
+            if seen := self.familiarity.get(str(sentence["source"])):
+                sentence["familiarity"] = seen
         translated = " ".join(str(sentence["target"]) for sentence in sentences)
         answer: dict[str, object] = {"translatedText": self.answer or translated}
         answer["details"] = [sentences]
@@ -185,7 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
             ]
             return self._json(200, rows)
         if path == "/graph":
-            return self._json(200, graph())
+            return self._json(200, graph() | self.stub.card)
         if path == "/frontend/settings":
             return self._json(200, self.stub.settings)
         file = PAGE / (path.strip("/") or "index.html")
@@ -194,7 +204,11 @@ class _Handler(BaseHTTPRequestHandler):
         return self._send(200, {"Content-Type": KINDS[file.suffix]}, file.read_bytes())
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        sent = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/translate_file":
+            self.stub.files.append(sent)
+            return self._json(200, {"translatedFileUrl": self.stub.file_url})
+        body = json.loads(sent)
         self.stub.asked.append(body)
         time.sleep(self.stub.delay)
         failure = self.stub.fail_pivot if body.get("via") else self.stub.fail

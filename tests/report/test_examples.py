@@ -2,11 +2,20 @@
 
 from dataclasses import replace
 
+import pytest
+
 from accord.report import figures
 from accord.report.contents import build
 from accord.report.examples import examples
 from accord.report.figures import accounts
-from accord.report.heatmap import bleu_maps, off_target_maps
+from accord.report.heatmap import (
+    ALARM,
+    CIVIDIS,
+    bleu_maps,
+    colour,
+    luminance,
+    off_target_maps,
+)
 from made_runs import LINES, make_run
 
 
@@ -76,14 +85,38 @@ def test_validations_are_thinned_from_the_end(tmp_path):
     assert grid.rows[-1][0] == "101"
 
 
-def test_bright_is_good_in_both_maps(tmp_path):
-    runs = [make_run(tmp_path / "run", lost=0.9, off_target=0.9)]
-    report = build(runs)
-    (bleu,), (astray,) = bleu_maps(report), off_target_maps(report)
-    brightest, darkest = "#fee838", "#00224e"
-    cells = {c.direction: c for _, row in bleu.rows for c in row if c}
-    values = {d: float(c.text) for d, c in cells.items()}
-    assert cells[max(values, key=values.get)].background == brightest
-    assert cells[min(values, key=values.get)].background == darkest
-    assert {c.background for _, row in astray.rows for c in row if c} == {darkest}
-    assert (astray.low, astray.high) == ("0\u00a0%", "90\u00a0%")
+def background(heat):
+    return {c.direction: c.background for _, row in heat.rows for c in row if c}
+
+
+def test_a_colour_means_the_same_in_every_report(tmp_path):
+    """Whatever else stands there: BLEU from 0 to 60, off-target rates from 0 to 50 %."""
+    paths = [
+        make_run(tmp_path / name, lost=lost, off_target=lost)
+        for name, lost in (("good", 0.0), ("bad", 0.9))
+    ]
+    good, mixed = build(paths[:1]), build(paths[::-1])
+    alone, beside = bleu_maps(good)[0], bleu_maps(mixed)[1]
+    assert background(alone) == background(beside)
+    assert set(background(alone).values()) == {CIVIDIS[-1]}  # 100 BLEU, all of them
+    assert alone.ticks == ("0", "20", "40", "60 +")
+    half = replace(good.main.evaluation.directions[0].bleu, score=30.0)
+    assert background(bleu_maps(with_bleu(good, half))[0])["en-de"] == colour(0.5)
+
+
+def with_bleu(report, bleu):
+    """The report with other scores."""
+    main = report.main
+    rows = tuple(replace(row, bleu=bleu) for row in main.evaluation.directions)
+    changed = replace(main.evaluated, evaluation=replace(main.evaluation, directions=rows))
+    return replace(report, runs=(replace(main, evaluated=changed),))
+
+
+@pytest.mark.parametrize(
+    ("rate", "shade"),
+    [(0.0, ALARM[0]), (0.25, colour(0.5, ALARM)), (0.5, ALARM[-1]), (1.0, ALARM[-1])],
+)
+def test_nothing_off_target_is_no_warning(tmp_path, rate, shade):
+    (heat,) = off_target_maps(build([make_run(tmp_path / "run", off_target=rate)]))
+    assert set(background(heat).values()) == {shade}
+    assert luminance(ALARM[0]) > 0.8  # pale, whatever its hue

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from accord.report.charts import Chart, Series, log_worthwhile, svg, swatch
-from accord.report.heatmap import colour, luminance, text_on
+from accord.report.heatmap import ALARM, CIVIDIS, colour, luminance, text_on
 
 
 def drawn(*series, **options):
@@ -111,13 +111,32 @@ def assert_within_the_frame(root) -> None:
     assert all(0 <= float(dot.get("cy")) <= 300 for dot in dots)
 
 
-@given(st.floats(0, 1))
-def test_text_on_every_colour_can_be_read(share):
-    back = colour(share)
+@pytest.mark.parametrize("shades", [CIVIDIS, ALARM])
+@given(share=st.floats(0, 1))
+def test_text_on_every_colour_can_be_read(share, shades):
+    back = colour(share, shades)
     light, dark = sorted((luminance(back), luminance(text_on(back))), reverse=True)
     assert (light + 0.05) / (dark + 0.05) >= 4.5
 
 
 @given(st.floats(0, 0.99))
-def test_colours_grow_brighter(share):
+def test_colours_grow_brighter_and_alarms_darker(share):
     assert luminance(colour(share)) <= luminance(colour(share + 0.01)) + 1e-3
+    assert luminance(colour(share, ALARM)) >= luminance(colour(share + 0.01, ALARM)) - 1e-3
+
+
+@pytest.mark.parametrize("high", [1.0, 0.0001, 123.456, 98_765.0])
+def test_the_title_of_an_axis_is_clear_of_its_marks(high):
+    root = drawn(Series("a", ((1, high), (2, high / 3)), 0))
+    ticks = [t for t in root.iter("text") if t.get("text-anchor") == "end"]
+    widest = max(8.6 * len(t.text) for t in ticks)
+    (title,) = [t for t in root.iter("text") if "rotate" in t.get("transform", "")]
+    place = float(re.search(r"translate\((\d+)", title.get("transform"))[1])
+    assert float(ticks[0].get("x")) - widest > place + 5  # letters hang 4 below their line
+
+
+def test_the_last_step_is_named_above_the_axis():
+    series = Series("a", ((0.1, 0.1), (1, 1)), 0, names=("step 9", "step 1"))
+    root = drawn(series, log_x=True, log_y=True, square=True)
+    named = {t.text: float(t.get("y")) for t in root.iter("text") if t.text.startswith("step ")}
+    assert max(named.values()) <= 300 - 46

@@ -93,6 +93,11 @@ TEXTS = [
     "#alert-title",
     "#alert-server",
     "#count",
+    "#caution",
+    "#examples-name",
+    "#open-file",
+    "#file-link",
+    "#training-text",
 ]
 
 

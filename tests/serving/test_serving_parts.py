@@ -15,7 +15,6 @@ from accord.serving.access_log import Log
 from accord.serving.admission import Keys, read_keys
 from accord.serving.connection import most_connections
 from accord.serving.metrics_text import SIZE, Meter
-from accord.serving.planner import language_name
 from accord.serving.server import listening_socket
 from accord.serving.settings import ServeSettings
 from serving_fakes import FakeTranslator, Lines, Words, until
@@ -97,13 +96,6 @@ def test_a_key_file_that_cannot_be_used_is_an_error(tmp_path):
         with pytest.raises(AccordError, match=words) as error:
             read_keys(path)
         assert error.value.fix
-
-
-def test_names_of_languages():
-    known = {"de": "German", "fra": "French", "qqq": "qqq", "odd-code": "odd-code"}
-    assert {code: language_name(code) for code in known} == known
-    assert language_name("zh_Hant").startswith("Chinese (Traditional")
-    assert language_name("pt_br") == "Portuguese (Brazil)"
 
 
 @pytest.mark.parametrize(

@@ -145,10 +145,16 @@ def model_facts(source: ExportSource) -> "ModelFacts":
 
 
 def vocabulary_files(source: ExportSource) -> dict[str, bytes]:
-    """Subwords and tags, and how often each language has each: what most backends read."""
+    """Subwords and tags, how often each language has each, and the model card.
+
+    The first two are what most backends read; the card is for `accord serve`.
+    """
+    from accord.inference.model_card import NAME, background_of_run
+
     return {
         "vocabulary.model": source.trained.vocabulary.model,
         "token_counts.npz": source.run.token_counts_file(),
+        NAME: background_of_run(source.run).card.encoded(),
     }
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from accord.inference.results import Translation
 from accord.inference.text import mended
+from accord.inference.training_text import is_byte
 
 
 class Subwords(Protocol):
@@ -28,8 +29,13 @@ class Tracer:
 
     def tokens(self, text: str) -> list[str]:
         """The subwords in which the model reads a text."""
-        [ids] = self._vocabulary.encode([mended(text)])
-        return [self._pieces[i] for i in ids]
+        return [self._pieces[i] for i in self.read(text)[0]]
+
+    def read(self, text: str) -> tuple[list[int], int]:
+        """The ids in which the model reads a text, and how many characters it sees."""
+        seen = mended(text)
+        [ids] = self._vocabulary.encode([seen])
+        return ids, len(seen)
 
     def trace(self, found: Translation) -> tuple[list[str], list[int]]:
         """The source's subwords, and for each target subword its place among them or -1."""
@@ -85,6 +91,6 @@ def _places(read: Sequence[str], written: Sequence[str]) -> list[int]:
 
 def _bytes(piece: str) -> int:
     """Bytes of text that a subword stands for; ▁ is a space, and <0x41> is one byte."""
-    if len(piece) == 6 and piece.startswith("<0x"):
+    if is_byte(piece):
         return 1
     return len(piece.replace("▁", " ").encode())

@@ -6,7 +6,7 @@ one colour apart, so that a chart can also be read without seeing colours.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup, escape
 
@@ -15,7 +15,9 @@ from accord.report.contents import History, Points, Report, ReportedRun
 from accord.report.numbers import count
 
 _WIDTH, _HEIGHT = 480.0, 300.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 50.0, 14.0, 14.0, 46.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56.0, 14.0, 14.0, 46.0
+_TITLE, _DIGIT = 30.0, 8.6
+"""Room for the title of the vertical axis, and for a character of its marks on a small screen."""
 _MOST_POINTS = 200
 _MOST_DOTS = 60
 _TICKS = 5
@@ -64,6 +66,8 @@ class _Axis:
     low: float
     high: float
     log: bool
+    left: float = _LEFT
+    """Where the chart begins, for the horizontal axis."""
 
     def share(self, value: float) -> float:
         """How far along the axis a value lies."""
@@ -100,6 +104,8 @@ def svg(chart: Chart) -> Markup:
     up = _rounded_up(_axis(heights, chart.log_y))
     if chart.square:
         across = up = _Axis(min(across.low, up.low), max(across.high, up.high), chart.log_y)
+    marks = max((len(_number(value)) for value in up.ticks()), default=0)
+    across = replace(across, left=max(_LEFT, _TITLE + _DIGIT * marks))
     parts = [
         *_frame(chart, across, up),
         # The first run comes last, to lie on top.
@@ -224,7 +230,7 @@ def _round_step(least: float) -> float:
 
 
 def _x(axis: _Axis, value: float) -> float:
-    return _LEFT + axis.share(value) * (_WIDTH - _LEFT - _RIGHT)
+    return axis.left + axis.share(value) * (_WIDTH - axis.left - _RIGHT)
 
 
 def _y(axis: _Axis, value: float) -> float:
@@ -232,22 +238,22 @@ def _y(axis: _Axis, value: float) -> float:
 
 
 def _frame(chart: Chart, across: _Axis, up: _Axis) -> Iterator[str]:
-    bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
+    left, bottom, right = across.left, _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
     for value in up.ticks():
         y = _y(up, value)
-        yield f'<path class="grid" d="M{_LEFT:g} {y:.1f}H{right:g}"/>'
-        yield f'<text class="tick" x="{_LEFT - 6:g}" y="{y + 4:.1f}" text-anchor="end">'
+        yield f'<path class="grid" d="M{left:g} {y:.1f}H{right:g}"/>'
+        yield f'<text class="tick" x="{left - 6:g}" y="{y + 4:.1f}" text-anchor="end">'
         yield f"{_number(value)}</text>"
     for value in chart.x_ticks or across.ticks():
         x = _x(across, value)
         yield f'<path class="grid" d="M{x:.1f} {_TOP:g}V{bottom:g}"/>'
-        yield f'<text class="tick" x="{x:.1f}" y="{bottom + 17:g}" text-anchor="middle">'
+        yield f'<text class="tick" x="{x:.1f}" y="{bottom + 20:g}" text-anchor="middle">'
         yield f"{_number(value)}</text>"
-    yield f'<path class="axis" d="M{_LEFT:g} {_TOP:g}V{bottom:g}H{right:g}"/>'
+    yield f'<path class="axis" d="M{left:g} {_TOP:g}V{bottom:g}H{right:g}"/>'
     if chart.square:
-        yield f'<path class="diagonal" d="M{_LEFT:g} {bottom:g}L{right:g} {_TOP:g}"/>'
-    middle = (_LEFT + right) / 2
-    yield f'<text class="name" x="{middle:g}" y="{_HEIGHT - 8:g}" text-anchor="middle">'
+        yield f'<path class="diagonal" d="M{left:g} {bottom:g}L{right:g} {_TOP:g}"/>'
+    middle = (left + right) / 2
+    yield f'<text class="name" x="{middle:g}" y="{_HEIGHT - 5:g}" text-anchor="middle">'
     yield f"{escape(chart.x)}</text>"
     yield f'<text class="name" transform="translate(13 {(_TOP + bottom) / 2:g}) rotate(-90)" '
     yield f'text-anchor="middle">{escape(chart.y)}</text>'
@@ -269,11 +275,17 @@ def _line(series: Series, across: _Axis, up: _Axis) -> Iterator[str]:
 
 
 def _end_names(names: Sequence[str], places: Sequence[tuple[float, float]]) -> Iterator[str]:
-    """The first name above the line and the last below: losses fall, so there is room."""
+    """The first name above the line and the last below: losses fall, so there is room.
+
+    Where that would lie on the axis, it stands beside the mark.
+    """
     ends = {0: (names[0], -10), len(places) - 1: (names[-1], 18)}
     for i, (name, shift) in ends.items():
         x, y = places[i]
         anchor = "end" if x > _WIDTH / 2 else "start"
+        if y + shift > _HEIGHT - _BOTTOM - 4:
+            shift = -3
+            x += -10 if anchor == "end" else 10
         yield f'<text class="tick" x="{x:.1f}" y="{y + shift:.1f}" text-anchor="{anchor}">'
         yield f"{escape(name)}</text>"
 

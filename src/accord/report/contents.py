@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -12,6 +13,8 @@ from accord.evaluation.folder import evaluation_directory, read
 from accord.evaluation.records import Evaluated, Evaluation
 from accord.evaluation.uses import Use, read_uses
 from accord.report.answer import Answer, System, answer, systems
+from accord.report.identification import Identification, identification
+from accord.report.method import advice, method
 from accord.run_directory import RunDirectory, log_errors, read_metrics
 
 # --- The course of training, read from metrics.jsonl.
@@ -125,6 +128,23 @@ class Report:
     def main(self) -> ReportedRun:
         """The run that the report is about."""
         return self.runs[0]
+
+    @property
+    def methods(self) -> tuple[tuple[str, str], ...]:
+        """By which method each run was trained."""
+        return tuple(
+            (run.label, method(run.experiment, run.evaluation.origin.step)) for run in self.runs
+        )
+
+    @property
+    def advice(self) -> str:
+        """Which key to set next, where zero-shot fails."""
+        return advice(self.answer.verdict, self.main.experiment, self.main.evaluation)
+
+    @cached_property
+    def identification(self) -> Identification | None:
+        """How sure language identification is in the test set; some seconds for long ones."""
+        return identification(self.main.evaluated)
 
 
 def build(runs: Sequence[Path], *, name: str | None = None) -> Report:

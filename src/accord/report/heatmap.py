@@ -1,17 +1,21 @@
-"""Matrices of all directions: sources down, targets across, bright is good."""
+"""Matrices of all directions: sources down, targets across, on scales that never change.
+
+A colour means the same in every report: BLEU 20 looks like BLEU 20, whatever stands beside it.
+"""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accord.evaluation.records import DirectionScores
 from accord.report.contents import Report, ReportedRun
 from accord.report.numbers import percent, score
 
-# --- A sequential colour map that the colour-blind can read, and text that is legible on it.
+# --- Sequential colour maps that the colour-blind can read, and text that is legible on them.
 
 
+Shades = tuple[str, ...]
 # Steps of cividis, from dark to bright: evenly brighter to every kind of eye.
-_CIVIDIS = (
+CIVIDIS: Shades = (
     "#00224e",
     "#123570",
     "#3b496c",
@@ -25,11 +29,15 @@ _CIVIDIS = (
 )
 
 
-def colour(share: float) -> str:
-    """The colour at `share` of the way from dark (0) to bright (1)."""
-    place = min(max(share, 0.0), 1.0) * (len(_CIVIDIS) - 1)
-    low = min(int(place), len(_CIVIDIS) - 2)
-    ends = zip(_parts(_CIVIDIS[low]), _parts(_CIVIDIS[low + 1]), strict=True)
+# From nothing to speak of to alarm, darker all the way.
+ALARM: Shades = ("#e9edf2", "#f7d9bd", "#f2ac72", "#dd7433", "#a83c00", "#5e1e00")
+
+
+def colour(share: float, shades: Shades = CIVIDIS) -> str:
+    """The colour at `share` of the way from the first shade (0) to the last (1)."""
+    place = min(max(share, 0.0), 1.0) * (len(shades) - 1)
+    low = min(int(place), len(shades) - 2)
+    ends = zip(_parts(shades[low]), _parts(shades[low + 1]), strict=True)
     return "#" + "".join(f"{round(a + (b - a) * (place - low)):02x}" for a, b in ends)
 
 
@@ -48,18 +56,18 @@ def luminance(shade: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def gradient(*, bright_first: bool = False) -> str:
+def gradient(shades: Shades) -> str:
     """The whole map from left to right, as a CSS background."""
-    steps = _CIVIDIS[::-1] if bright_first else _CIVIDIS
-    return f"linear-gradient(to right, {', '.join(steps)})"
+    return f"linear-gradient(to right, {', '.join(shades)})"
 
 
 def _parts(shade: str) -> tuple[int, int, int]:
     return int(shade[1:3], 16), int(shade[3:5], 16), int(shade[5:7], 16)
 
 
-# A map of off-target rates reaches at least this far: one in a thousand should not look alarming.
-_LEAST_RATE = 0.10
+# Where the scales end; what lies beyond has the colour of the end.
+HIGHEST_BLEU = 60.0
+HIGHEST_RATE = 0.50
 
 
 @dataclass(frozen=True)
@@ -82,50 +90,50 @@ class HeatMap:
     title: str
     languages: tuple[str, ...]
     rows: tuple[tuple[str, tuple[HeatCell | None, ...]], ...]
-    low: str
-    high: str
+    ticks: tuple[str, ...]
+    """What the scale is marked with, at even distances."""
     scale: str
-    """The colours from `low` to `high`, as a CSS background."""
+    """The colours of the scale, as a CSS background."""
+    meaning: str
+    """What its ends mean."""
+    footer: tuple[str, ...] = ()
+    """The same figure of the references, by target."""
 
 
 Value = Callable[[DirectionScores], float | None]
 
 
 def bleu_maps(report: Report) -> tuple[HeatMap, ...]:
-    """BLEU of every run, all on one scale."""
-    values = _values(report, lambda row: row.bleu.score)
-    low, high = min(values), max(values)
-    width = high - low
-
-    def shade(value: float) -> float:
-        return (value - low) / width if width else 1.0
-
-    return tuple(
-        _map(run, "BLEU", lambda row: row.bleu.score, score, shade, (score(low), score(high)))
-        for run in report.runs
-    )
+    """BLEU of every run, from 0 to 60."""
+    scale = _Scale(CIVIDIS, HIGHEST_BLEU, ("0", "20", "40", "60 +"), "bright is good")
+    return tuple(_map(run, "BLEU", lambda row: row.bleu.score, score, scale) for run in report.runs)
 
 
 def off_target_maps(report: Report) -> tuple[HeatMap, ...]:
-    """Off-target rates of every run, all on one scale; none where no language can be told."""
-    values = _values(report, lambda row: row.off_target)
-    if not values:
+    """Off-target rates of every run, from 0 to 50 %; none where no language can be told."""
+    rates = [row.off_target for run in report.runs for row in run.evaluation.directions]
+    if all(rate is None for rate in rates):
         return ()
-    most = max(_LEAST_RATE, *values)
-
-    def shade(value: float) -> float:
-        return 1.0 - value / most
-
-    ends = (percent(0.0, 0), percent(most, 0))
+    scale = _Scale(ALARM, HIGHEST_RATE, ("0 %", "25 %", "50 % +"), "pale is good")
+    sure = report.identification.shares if report.identification else {}
+    footer = tuple(percent(sure.get(target)) for target in report.main.evaluation.languages)
     return tuple(
-        _map(run, "Off target", lambda row: row.off_target, percent, shade, ends, good_first=True)
+        replace(
+            _map(run, "Off target", lambda row: row.off_target, percent, scale),
+            footer=footer if sure else (),
+        )
         for run in report.runs
     )
 
 
-def _values(report: Report, value: Value) -> list[float]:
-    found = [value(row) for run in report.runs for row in run.evaluation.directions]
-    return [each for each in found if each is not None]
+@dataclass(frozen=True)
+class _Scale:
+    """Colours from 0 to the highest value that has one of its own."""
+
+    shades: Shades
+    highest: float
+    ticks: tuple[str, ...]
+    meaning: str
 
 
 def _map(
@@ -133,10 +141,7 @@ def _map(
     title: str,
     value: Value,
     text: Callable[[float | None], str],
-    shade: Callable[[float], float],
-    ends: tuple[str, str],
-    *,
-    good_first: bool = False,
+    scale: _Scale,
 ) -> HeatMap:
     evaluation, graph = run.evaluation, run.experiment.graph
     direct = {row.direction: row for row in evaluation.directions}
@@ -149,15 +154,16 @@ def _map(
         kind = graph.kind((source, target))
         known = _of(direct, name, value)
         pivot = f"{text(_of(pivots, name, value))}" if name in pivots else ""
-        back = None if known is None else colour(shade(known))
+        back = None if known is None else colour(known / scale.highest, scale.shades)
         return HeatCell(name, kind, text(known), pivot, back, back and text_on(back))
 
     rows = tuple(
         (source, tuple(cell(source, target) for target in evaluation.languages))
         for source in evaluation.languages
     )
-    scale = gradient(bright_first=good_first)
-    return HeatMap(f"{title}, {run.label}", evaluation.languages, rows, *ends, scale)
+    title = f"{title}, {run.label}"
+    shown = gradient(scale.shades)
+    return HeatMap(title, evaluation.languages, rows, scale.ticks, shown, scale.meaning)
 
 
 def _of(rows: Mapping[str, DirectionScores], name: str, value: Value) -> float | None:

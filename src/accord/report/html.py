@@ -12,6 +12,7 @@ import accord
 from accord import graph_drawing as drawing
 from accord.config.load import dump
 from accord.files import atomic_write
+from accord.graph import direction_name, language_name
 from accord.report import figures
 from accord.report.answer import QUESTION
 from accord.report.charts import Chart, consistency_chart, learning_curves, svg, swatch
@@ -49,7 +50,13 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"score": score, "percent": percent, "count": count}
+    environment.filters |= {
+        "score": score,
+        "percent": percent,
+        "count": count,
+        "language": language_name,
+        "direction": direction_name,
+    }
     return environment
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from accord.files import atomic_write
+from accord.graph import language_name
 from accord.report import figures
 from accord.report.answer import LOWER_BOUND, QUESTION
 from accord.report.contents import Report
@@ -40,6 +41,10 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"# {escape(', '.join(run.label for run in report.runs))}: Accord report\n"
     yield f"**{QUESTION}**\n"
     yield f"**{escape(report.answer.headline)}**\n"
+    if report.advice:
+        yield f"**Next:** {escape(report.advice)}\n"
+    for label, method in report.methods:
+        yield f"- Method of {escape(label)}: {escape(method)}"
     yield from (f"- {escape(line)}" for line in report.answer.details)
     yield f"\n{escape(report.answer.measured)}\n"
     yield from (f"> Note: {escape(note)}\n" for note in report.notes)
@@ -49,11 +54,14 @@ def _lines(report: Report) -> Iterator[str]:
         yield from _paper_table(table(report.systems, metric))
     yield "## All directions\n"
     yield "Sources down, targets across; ● supervised, ○ zero-shot, in brackets through a pivot.\n"
+    languages = report.main.evaluation.languages
+    yield escape(", ".join(f"{code} {language_name(code)}" for code in languages)) + ".\n"
     for heat in (*bleu_maps(report), *off_target_maps(report)):
         yield from _matrix(heat)
 
     if any(row.off_target is not None for row in report.main.evaluation.directions):
-        yield f"{LOWER_BOUND}\n"
+        sure = f" {report.identification.words}" if report.identification else ""
+        yield f"{LOWER_BOUND}{escape(sure)}\n"
 
     yield "## Consistency\n"
     yield from _grid(figures.consistency(report))
@@ -100,6 +108,8 @@ def _cell(cell: Cell) -> str:
 
 def _matrix(heat: HeatMap) -> Iterator[str]:
     rows = [[f"**{source}**", *map(_heat, cells)] for source, cells in heat.rows]
+    if heat.footer:
+        rows.append(["references", *heat.footer])
     yield from _rows([escape(heat.title), *heat.languages], rows, prose=False)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -16,12 +16,14 @@ from starlette.responses import HTMLResponse, JSONResponse
 
 import accord
 from accord.documents.formats import FORMATS
+from accord.graph import language_name
 from accord.serving.access_log import Log
 from accord.serving.admission import Gate, Keys, client_gone, read_body
 from accord.serving.documents import Documents
 from accord.serving.file_routes import Files, add_files
 from accord.serving.messages import (
     Asked,
+    Corpus,
     Default,
     Detected,
     DetectRequest,
@@ -41,7 +43,6 @@ from accord.serving.messages import (
 from accord.serving.metrics_text import Meter
 from accord.serving.middleware import Guarded, Observed, note, refused
 from accord.serving.opened_model import Opened
-from accord.serving.planner import language_name
 from accord.serving.reference_page import reference_page
 from accord.serving.service import Service
 from accord.serving.settings import RETRY_SOON, ServeSettings
@@ -118,7 +119,7 @@ def create_app(
     """The application for a translator; it translates between its start-up and its shutdown."""
     meter = meter or Meter()
     gate = gate or Gate(meter)
-    service = Service(opened.translator, settings, meter)
+    service = Service(opened.translator, settings, meter, opened.background.text)
     gate.queue_full = lambda: service.batcher.full
     documents = Documents(service, meter, lambda: gate.draining)
     files = Files(settings)
@@ -143,7 +144,7 @@ def create_app(
     keys = Keys(settings.api_keys)
     _add_translation(app, service, settings, documents, keys)
     add_files(app, files, service, documents, partial(_check_key, keys=keys), _PROBLEMS)
-    _add_knowledge(app, service, settings, opened.about)
+    _add_knowledge(app, service, settings, opened)
     _add_state(app, service, gate, meter)
     _add_page(app)
     _add_reference(app)
@@ -236,12 +237,7 @@ def _check_key(request: Request, given: str | None, keys: Keys) -> None:
         )
 
 
-def _add_knowledge(
-    app: FastAPI,
-    service: Service,
-    settings: ServeSettings,
-    about: Mapping[str, str | int | None],
-) -> None:
+def _add_knowledge(app: FastAPI, service: Service, settings: ServeSettings, opened: Opened) -> None:
     graph = service.planner.graph
     names = [Name(code=code, name=language_name(code)) for code in graph.languages]
     languages = [
@@ -259,7 +255,14 @@ def _add_knowledge(
         )
         for source, target in graph.directions
     ]
-    known = Graph(languages=names, directions=ways, model=dict(about))
+    card = opened.background.card
+    known = Graph(
+        languages=names,
+        directions=ways,
+        model=dict(opened.about),
+        corpora=[Corpus(**vars(corpus)) for corpus in card.corpora],
+        examples={} if settings.hide_examples else {k: list(v) for k, v in card.examples.items()},
+    )
     page = FrontendSettings(
         apiKeys=bool(settings.api_keys),
         keyRequired=bool(settings.api_keys),

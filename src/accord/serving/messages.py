@@ -38,6 +38,21 @@ class Detected(_Answer):
     """Per cent; 0 where the text has no letters."""
 
 
+class Familiarity(_Answer):
+    """How like the training text of its language a sentence is."""
+
+    unlike: bool | None
+    """Whether it is unlike it, so that the translation may well be wrong; null: nobody knows."""
+    byte_share: float
+    """Share of its subwords that spell single bytes: characters that the training text lacks."""
+    bits_per_character: float
+    """What it takes in a unigram model of the training text."""
+    surprise: float | None
+    """How far that is beyond the usual, as a standard score; null where the usual is not known."""
+    limit: float | None
+    """Up to this score it is usual: 99 in 100 dev sentences are."""
+
+
 class Sentence(_Answer):
     """One sentence and its translation."""
 
@@ -58,6 +73,8 @@ class Sentence(_Answer):
     start: int
     """Where the sentence begins in its text, in Unicode characters."""
     end: int
+    familiarity: Familiarity | None = None
+    """Where the model remembers its training text."""
 
 
 class TranslateAnswer(_Answer):
@@ -97,12 +114,26 @@ class Way(_Answer):
     """The languages between on the shortest chain with training data; none where there is data."""
 
 
+class Corpus(_Answer):
+    """Text that the model was trained on."""
+
+    pair: str
+    sentences: int
+    """Pairs of sentences."""
+    names: list[str]
+    """Of its files."""
+
+
 class Graph(_Answer):
-    """What the model translates."""
+    """What the model translates, and what it was trained on."""
 
     languages: list[Name]
     directions: list[Way]
     model: dict[str, str | int | None]
+    corpora: list[Corpus] = []
+    """None where that is not known: an export of a former version does not say."""
+    examples: dict[str, list[str]] = {}
+    """Sentences to try, by language."""
 
 
 class Health(_Answer):

@@ -19,6 +19,7 @@ from multiprocessing.process import BaseProcess
 from accord.errors import AccordError
 from accord.graph import TranslationGraph
 from accord.inference.alignments import Subwords
+from accord.inference.model_card import Background
 from accord.inference.results import SearchSettings, Translation
 from accord.serving.opened_model import Opened
 from accord.serving.settings import STOP_GRACE
@@ -37,6 +38,7 @@ class _Ready:
     graph: TranslationGraph
     vocabulary: Subwords
     about: Mapping[str, str | int | None]
+    background: Background
 
 
 class ModelProcess:
@@ -105,7 +107,7 @@ def open_in_process(open_model: Callable[[], Opened]) -> Opened:
         process.join()
         raise word
     made = ModelProcess(process, pipe, word)
-    return Opened(made, word.about, made)
+    return Opened(made, word.about, made, word.background)
 
 
 def _end_with_parent() -> None:
@@ -140,7 +142,8 @@ def _work(open_model: Callable[[], Opened], pipe: Connection, other_end: Connect
             pipe.send(error)
             return
         translator = opened.translator
-        pipe.send(_Ready(translator.graph, translator.vocabulary, opened.about))
+        known = (opened.about, opened.background)
+        pipe.send(_Ready(translator.graph, translator.vocabulary, *known))
         while True:
             texts, to, via, settings = pipe.recv()
             try:

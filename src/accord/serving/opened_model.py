@@ -8,6 +8,7 @@ from typing import Protocol
 from accord.graph import TranslationGraph
 from accord.inference.alignments import Subwords
 from accord.inference.backends.base import LoadSettings
+from accord.inference.model_card import NO_BACKGROUND, Background
 from accord.inference.results import SearchSettings, Translation
 
 
@@ -45,11 +46,12 @@ class Held(Protocol):
 
 @dataclass(frozen=True)
 class Opened:
-    """A translator, what is to be told about it, and what holds it."""
+    """A translator, what is to be told about it, what holds it, and what it was trained on."""
 
     translator: AnyTranslator
     about: Mapping[str, str | int | None]
     held: Held | None = None
+    background: Background = NO_BACKGROUND
 
 
 def modules_to_open(path: Path) -> list[str]:
@@ -69,27 +71,31 @@ def open_translator(
     from accord.inference.translator import Translator
 
     translator = Translator.of(load_backend(path, settings))
-    return Opened(translator, _about(path, settings.checkpoint))
+    about, background = _known(path, settings.checkpoint)
+    return Opened(translator, about, background=background)
 
 
-def _about(path: Path, checkpoint: str) -> dict[str, str | int | None]:
+def _known(path: Path, checkpoint: str) -> tuple[dict[str, str | int | None], Background]:
     from accord.inference.backends.manifest import Manifest, is_exported
+    from accord.inference.model_card import background_of_export, background_of_run
 
     if is_exported(path):
         manifest = Manifest.read(path)
-        return {
+        about: dict[str, str | int | None] = {
             "name": manifest.origin.experiment,
             "steps": manifest.origin.step,
             "units": manifest.model.units,
             "precision": manifest.precision,
         }
+        return about, background_of_export(path, manifest)
     from accord.models.checkpoint import find_checkpoint  # PyTorch, which an export does without
     from accord.run_directory import RunDirectory
 
     run = RunDirectory(path)
     experiment = run.experiment()
-    return {
+    about = {
         "name": experiment.name,
         "steps": find_checkpoint(run.path, checkpoint).step,
         "units": experiment.model.units,
     }
+    return about, background_of_run(run)

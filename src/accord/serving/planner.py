@@ -7,7 +7,7 @@ from typing import TypeVar
 from accord.data.language_id import LanguageGuesser
 from accord.data.markup import same_language
 from accord.documents.sentences import Piece, split
-from accord.graph import LANGUAGE, TranslationGraph
+from accord.graph import TranslationGraph
 from accord.serving.batching import Job, Route
 from accord.serving.messages import FileRequest, Kind, Refusal, TranslateRequest
 from accord.serving.settings import MAX_BEAM, ServeSettings
@@ -169,20 +169,3 @@ def _jobs(texts: Sequence[PlannedText], nbest: int) -> dict[Route, Job]:
     for text in texts:
         sentences.setdefault(text.route, []).extend(piece.text for piece in text.pieces)
     return {route: Job(found, route, nbest) for route, found in sentences.items() if found}
-
-
-# --- What languages are called in English.
-
-
-def language_name(code: str) -> str:
-    """The name of a language as CLDR has it (with its script or region), or its code."""
-    from babel import Locale
-    from babel.core import get_global
-
-    if not LANGUAGE.fullmatch(code):
-        return code
-    english = Locale("en")
-    base, _, more = code.partition("_")
-    name = english.languages.get(get_global("language_aliases").get(base, base), base)
-    inside = english.scripts.get(more) or english.territories.get(more.upper()) or more
-    return f"{name} ({inside})" if more else str(name)

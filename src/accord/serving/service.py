@@ -3,14 +3,23 @@
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 
 from accord.data.language_id import LanguageGuesser
 from accord.documents.sentences import join
 from accord.inference.alignments import Tracer
 from accord.inference.results import SearchSettings, Translation
+from accord.inference.training_text import TrainingText
 from accord.serving.admission import GONE
 from accord.serving.batching import Batcher, Job, Route
-from accord.serving.messages import Detected, Refusal, Sentence, TranslateAnswer, TranslateRequest
+from accord.serving.messages import (
+    Detected,
+    Familiarity,
+    Refusal,
+    Sentence,
+    TranslateAnswer,
+    TranslateRequest,
+)
 from accord.serving.metrics_text import Meter
 from accord.serving.opened_model import AnyTranslator
 from accord.serving.planner import Plan, PlannedText, Planner
@@ -21,9 +30,15 @@ Gone = Callable[[], Awaitable[None]]
 
 
 class Service:
-    """One model, its queue and its thread."""
+    """One model, its queue and its thread; `training_text` is what the model remembers of it."""
 
-    def __init__(self, translator: AnyTranslator, settings: ServeSettings, meter: Meter) -> None:
+    def __init__(
+        self,
+        translator: AnyTranslator,
+        settings: ServeSettings,
+        meter: Meter,
+        training_text: TrainingText | None = None,
+    ) -> None:
         graph = translator.graph
         guesser = LanguageGuesser(graph.languages, known_only=True, percentages=True)
         self.settings = settings
@@ -31,6 +46,7 @@ class Service:
         self.batcher = Batcher(self._translate, settings, meter)
         self._translator = translator
         self.tracer = Tracer(translator.vocabulary)
+        self._training_text = training_text
         self._meter = meter
 
     def _translate(self, texts: Sequence[str], route: Route, nbest: int) -> list[Translation]:
@@ -94,7 +110,7 @@ class Service:
         one = isinstance(asked.q, str)
         answer = TranslateAnswer(translatedText=best[0] if one else best)
         if asked.alternatives:
-            others = [_alternatives(*row, asked.alternatives) for row in rows]
+            others = [self._alternatives(*row, asked.alternatives) for row in rows]
             answer.alternatives = others[0] if one else others
         if texts and asked.source == "auto":
             languages = [
@@ -108,7 +124,7 @@ class Service:
     def _sentences(self, text: PlannedText, found: Sequence[Translation]) -> Iterator[Sentence]:
         for piece, item in zip(text.pieces, found, strict=True):
             tokens, alignment = self.tracer.trace(item)
-            yield Sentence(
+            sentence = Sentence(
                 source=piece.text,
                 target=item.text,
                 kind=self.planner.kind(text.source, text.route.target, item.via),
@@ -121,6 +137,29 @@ class Service:
                 start=piece.start,
                 end=piece.end,
             )
+            if self._training_text is not None:
+                seen = self._training_text.familiarity(*self.tracer.read(piece.text), text.source)
+                sentence.familiarity = Familiarity(unlike=seen.unlike, **vars(seen))
+            yield sentence
+
+    def _alternatives(
+        self, text: PlannedText, found: Sequence[Translation], count: int
+    ) -> list[str]:
+        kept = [self._in_one_language(item, text.route.target) for item in found]
+        ranked = dict.fromkeys(_joined(text, kept, rank) for rank in range(count + 1))
+        return list(ranked)[1:]
+
+    def _in_one_language(self, found: Translation, target: str) -> Translation:
+        """Without hypotheses, the best aside, that have words of other languages of their own.
+
+        Searches explore them ("3 weeks and 5 jours"), and nobody wants them as a suggestion.
+        """
+        if self._training_text is None:
+            return found
+        best, *others = found.hypotheses
+        foreign = self._training_text.has_foreign_words
+        kept = [item for item in others if not foreign(item.ids, target, best.ids)]
+        return replace(found, hypotheses=(best, *kept))
 
 
 def _heard(found: "asyncio.Future[list[list[Translation]]]") -> None:
@@ -133,8 +172,3 @@ def _joined(text: PlannedText, found: Sequence[Translation], rank: int) -> str:
     """The text made of the translations of that rank, or the last there is."""
     chosen = [item.hypotheses[min(rank, len(item.hypotheses) - 1)].text for item in found]
     return join(text.text, text.pieces, chosen, text.route.target)
-
-
-def _alternatives(text: PlannedText, found: Sequence[Translation], count: int) -> list[str]:
-    ranked = dict.fromkeys(_joined(text, found, rank) for rank in range(count + 1))
-    return list(ranked)[1:]

@@ -46,6 +46,7 @@ class ServeSettings:
     batch_size: int = setting(32, "Sentences translated together, at most.", least=1)
     beam: int = setting(4, "Beam of requests that name none.", least=1, most=MAX_BEAM)
     log_texts: bool = setting(False, "Texts in the log as well; else only their length.")
+    hide_examples: bool = setting(False, "No dev sentences on the page; else a few, to try.")
     api_keys: tuple[str, ...] = field(default=(), repr=False)
     """None: everybody may translate."""
     cors: tuple[str, ...] = ()

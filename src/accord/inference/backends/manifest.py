@@ -3,6 +3,7 @@
 export.json         the manifest: format, languages, model, precision, SHA-256 of every file
 vocabulary.model    subwords and tags
 token_counts.npz    how often each language has each subword in training
+model_card.json     what it was trained on, sentences to try (see model_card.py)
 
 and the model itself, in the files of its format. Those of onnx:
 

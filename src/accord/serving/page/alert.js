@@ -22,7 +22,9 @@ export class Alert {
     by("alert-title").textContent = problem.title;
     by("alert-advice").textContent = problem.advice;
     by("alert-server").textContent = problem.server ? `The server says: ${problem.server}` : "";
+    by("again").hidden = problem.final;
     by("alert").hidden = false;
+    by("alert").scrollIntoView({ block: "nearest" });
     const waits = problem.wait !== null && problem.wait !== undefined;
     if (waits && this.#retries < MOST_RETRIES) this.#countdown(problem.wait);
   }

@@ -1,10 +1,10 @@
 // Questions to the server, and its refusals in plain words.
 
-/** A request that failed: what happened, what to do, and how long to wait first. */
+/** What went wrong and what to do; how long to wait first, or `final` where waiting is no use. */
 export class Problem extends Error {
-  constructor(title, advice, { status = 0, server = "", wait = null } = {}) {
+  constructor(title, advice, { status = 0, server = "", wait = null, final = false } = {}) {
     super(title);
-    Object.assign(this, { title, advice, status, server, wait });
+    Object.assign(this, { title, advice, status, server, wait, final });
   }
 }
 
@@ -20,13 +20,14 @@ const WORDS = {
   504: ["The translation took too long.", "Try a shorter text, or try again later."],
 };
 
-/** The JSON that the server answers; a body makes it a POST request. */
+/** The JSON that the server answers; a body makes it a POST request, of JSON or of a form. */
 export async function ask(path, body = null, signal = null) {
   const options = { signal, headers: { Accept: "application/json" } };
   if (body) {
+    const form = body instanceof FormData;
     options.method = "POST";
-    options.headers["Content-Type"] = "application/json";
-    options.body = JSON.stringify(body);
+    if (!form) options.headers["Content-Type"] = "application/json";
+    options.body = form ? body : JSON.stringify(body);
   }
   let response;
   try {

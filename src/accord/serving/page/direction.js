@@ -3,11 +3,13 @@
 const by = (id) => document.getElementById(id);
 
 /** The model in a line at the top and one at the bottom. */
-export function introduce(languages, directions, model) {
-  const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+export function introduce(languages, directions, model, pairs) {
+  const plural = (count, word) =>
+    `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
   const [known, unknown] = ["supervised", "zero-shot"].map((kind) => directions.count(kind));
   const ways = `${plural(known + unknown, "direction")}, ${unknown} of them zero-shot`;
   const parts = [plural(languages.length, "language"), ...(known + unknown ? [ways] : [])];
+  if (pairs) parts.push(`trained on ${plural(pairs, "sentence pair")}`);
   by("summary").textContent = parts.join(" · ");
   by("model").textContent = Object.entries(model)
     .filter(([, fact]) => ["string", "number"].includes(typeof fact))

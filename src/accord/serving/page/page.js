@@ -2,9 +2,12 @@
 
 import { Alert } from "./alert.js";
 import { Problem, ask } from "./api.js";
+import { cautionWords } from "./caution.js";
 import { comparable, introduce, showDirection } from "./direction.js";
+import { Files } from "./files.js";
 import { Directions, Graph } from "./graph.js";
-import { Results } from "./results.js";
+import { Results, copies } from "./results.js";
+import { showExamples, showTraining } from "./training.js";
 import { SourceView } from "./views.js";
 
 const ALTERNATIVES = 3;
@@ -25,6 +28,7 @@ function remembered(storage, key, value) {
 class Page {
   settings = { charLimit: -1, keyRequired: false, frontendTimeout: 500 };
   languages = [];
+  examples = {};
   directions = new Directions({});
   graph = null;
   detected = null;
@@ -39,6 +43,8 @@ class Page {
     this.sourceView = new SourceView(this.text, by("mirror"));
     this.results = new Results(this.sourceView);
     this.alert = new Alert(() => (this.languages.length ? this.translate() : this.start()));
+    this.files = new Files(this);
+    copies(by("link"), () => this.link);
     by("api-key").value = remembered("sessionStorage", "key");
     this.#listen();
     this.#typed();
@@ -55,13 +61,16 @@ class Page {
       ]);
       this.languages = languages;
       this.directions = new Directions(graph);
+      this.examples = graph.examples ?? {};
       Object.assign(this.settings, settings);
-      introduce(languages, this.directions, graph.model ?? {});
+      const pairs = showTraining(graph.corpora ?? [], (code) => this.name(code));
+      introduce(languages, this.directions, graph.model ?? {}, pairs);
     } catch (problem) {
-      return this.#failed(problem);
+      return this.failed(problem);
     }
-    this.#fill();
-    if (this.text.value.trim()) this.translate();
+    const unknown = this.#fill();
+    if (this.text.value.trim()) await this.translate();
+    if (unknown.length) this.alert.show(noSuchLanguage(unknown));
   }
 
   #listen() {
@@ -78,21 +87,24 @@ class Page {
     });
     this.text.addEventListener("input", (event) => {
       this.#typed();
-      if (!event.isComposing) this.#soon();
+      this.files.clear();
+      if (this.tooLong) this.#now();
+      else if (!event.isComposing) this.#soon();
     });
     this.text.addEventListener("compositionend", () => this.#soon());
     this.source.addEventListener("change", () => this.choose(this.source.value, null));
     this.target.addEventListener("change", () => this.choose(null, this.target.value));
     by("swap").addEventListener("click", () => this.swap());
     by("clear").addEventListener("click", () => {
-      this.text.value = "";
-      this.#typed();
-      this.#now();
+      this.takeText("");
       this.text.focus();
     });
   }
 
-  /** The languages in the lists, and those of the last visit chosen. */
+  /** The languages in the lists, and those of the link or the last visit chosen.
+   *
+   * Returns what the link names and nobody knows here.
+   */
   #fill() {
     const option = ({ code, name }) => new Option(name, code);
     const detect = new Option("Detect language", "auto");
@@ -101,9 +113,12 @@ class Page {
     const codes = this.languages.map((language) => language.code);
     const known = (...wanted) => wanted.find((code) => codes.includes(code));
     const { source, target } = this.settings.language ?? {};
-    const from = known(remembered("localStorage", "source"));
-    const into = known(remembered("localStorage", "target"), target?.code, source?.code);
-    for (const id of ["source", "target"]) by(id).disabled = false;
+    const link = new URLSearchParams(location.search);
+    const [fromLink, intoLink] = ["source", "target"].map((name) => link.get(name) ?? "");
+    const from = fromLink ? known(fromLink) : known(remembered("localStorage", "source"));
+    const into = known(intoLink, remembered("localStorage", "target"), target?.code, source?.code);
+    if (!this.text.value) this.text.value = link.get("q") ?? "";
+    for (const id of ["source", "target", "open-file"]) by(id).disabled = false;
     by("translate").disabled = false;
     by("key").hidden = !this.settings.keyRequired;
     by("graph-card").hidden = !this.directions.known.size;
@@ -117,6 +132,28 @@ class Page {
     this.#before = [this.source.value, this.into];
     this.#typed();
     this.#direction();
+    return [fromLink, intoLink].filter((code) => code && code !== "auto" && !codes.includes(code));
+  }
+
+  /** The address that shows what is on the page now. */
+  get link() {
+    const found = new URL(location.pathname, location.href);
+    const { source, target } = this.asked;
+    found.search = new URLSearchParams({ source, target, q: this.text.value });
+    return found.href;
+  }
+
+  /** What goes with every question. */
+  get asked() {
+    const key = by("api-key").value.trim();
+    return { source: this.source.value, target: this.into, key };
+  }
+
+  /** A text from elsewhere: an example, a file. */
+  takeText(text) {
+    this.text.value = text;
+    this.#typed();
+    this.#now();
   }
 
   /** The source language, also where it was detected; "" where it is not known. */
@@ -188,6 +225,12 @@ class Page {
     });
     this.text.lang = this.from.replaceAll("_", "-");
     this.graph?.highlight(this.from, this.into);
+    const chosen = this.source.value === "auto" ? "" : this.source.value;
+    showExamples(this.examples, chosen, (language, text) => {
+      this.text.value = text;
+      this.#typed();
+      this.choose(language, null);
+    });
   }
 
   /** Everything that changes with every keystroke. */
@@ -202,6 +245,7 @@ class Page {
         : `${length}`;
     by("count").classList.toggle("over", this.tooLong);
     by("clear").hidden = !length;
+    by("link").disabled = !length || this.tooLong;
     this.sourceView.typed();
   }
 
@@ -223,13 +267,14 @@ class Page {
     const text = this.text.value;
     if (!this.languages.length) return;
     if (!text.trim() || this.tooLong) return this.#nothing();
+    this.files.clear();
     const { signal } = (this.#request = new AbortController());
     this.results.busy(true);
     try {
       await this.#both(text, this.into, signal);
       this.alert.reset();
     } catch (problem) {
-      if (!signal.aborted) this.#failed(problem);
+      if (!signal.aborted) this.failed(problem);
     } finally {
       if (!signal.aborted) this.results.busy(false);
     }
@@ -243,7 +288,8 @@ class Page {
     if (auto) this.#detect(answer.detectedLanguage ?? null);
     if (auto) this.#direction();
     this.results.showDirect(answer, text, into);
-    by("status").textContent = `${this.name(into)}: ${answer.translatedText.slice(0, 400)}`;
+    const said = `${this.name(into)}: ${answer.translatedText.slice(0, 400)}`;
+    by("status").textContent = said + cautionWords();
     const detour = auto ? this.#detour(text, signal) : early;
     if (!detour) return this.results.clearPivot();
     const found = await detour;
@@ -252,7 +298,8 @@ class Page {
     const last = this.direction.path.at(-2);
     this.results.showPivot(found.answer, text, into, this.name(last), last);
     const number = by("agreement-number").textContent;
-    by("status").textContent += ` Agreement with the pivot: ${number} of 100.`;
+    const agreed = ` Agreement with the pivot: ${number} of 100.`;
+    by("status").textContent = said + agreed + cautionWords();
   }
 
   /** The translation through a pivot, {answer} or {problem}; null where there is no detour. */
@@ -265,10 +312,10 @@ class Page {
   }
 
   async #ask(text, source, via, signal) {
-    const body = { q: text, source, target: this.into, format: "text", details: true };
+    const { target, key } = this.asked;
+    const body = { q: text, source, target, format: "text", details: true };
     if (via) body.via = via;
     else body.alternatives = ALTERNATIVES;
-    const key = by("api-key").value.trim();
     if (key) body.api_key = key;
     const answer = await ask("translate", body, signal);
     if (typeof answer?.translatedText !== "string") {
@@ -282,9 +329,10 @@ class Page {
     this.results.busy(false);
     if (this.source.value === "auto") this.#detect(null);
     this.#direction();
+    if (this.tooLong) this.alert.show(tooLong(this.text.value, this.settings.charLimit));
   }
 
-  #failed(problem) {
+  failed(problem) {
     this.results.clear();
     if (problem.status === 403) {
       by("key").hidden = false;
@@ -294,6 +342,18 @@ class Page {
     const known = problem instanceof Problem;
     this.alert.show(known ? problem : new Problem("The page made a mistake.", String(problem)));
   }
+}
+
+function tooLong(text, limit) {
+  const [length, most] = [Array.from(text).length, limit].map((n) => n.toLocaleString("en"));
+  const advice = `It has ${length} characters, and ${most} are translated at once: shorten it, or `;
+  const title = "The text is too long for this server.";
+  return new Problem(title, `${advice}translate it in parts.`, { final: true });
+}
+
+function noSuchLanguage(codes) {
+  const title = `The link asks for a language that this model does not have: ${codes.join(", ")}.`;
+  return new Problem(title, "Choose another above.", { final: true });
 }
 
 new Page().start();

@@ -1,9 +1,11 @@
 // The answers on the page: both translations, what they have in common, and other translations.
 
+import { caution, disagreement } from "./caution.js";
 import { agreement, aligned, differences, units, words } from "./words.js";
 import { WordView, tie } from "./views.js";
 
-const HINT = "Point at a word to see its origin.";
+const TOUCH = matchMedia("(hover: none)").matches;
+const HINT = `${TOUCH ? "Tap" : "Point at"} a word to see its origin.`;
 const WAITING = "Translating…";
 const by = (id) => document.getElementById(id);
 
@@ -85,6 +87,7 @@ export class Results {
 
   clear() {
     this.direct.show("", "");
+    caution([]);
     this.clearPivot();
     this.#others([], "");
   }
@@ -98,6 +101,7 @@ export class Results {
     this.direct.show(answer.translatedText, target);
     this.source.show(text);
     this.#tie(this.direct, answer, text);
+    caution(answer.details?.[0] ?? []);
     this.#others(answer.alternatives ?? [], target);
   }
 
@@ -121,6 +125,7 @@ export class Results {
     this.pivot.output.dataset.empty = "The same, taken through a third language, for comparison.";
     this.between.hidden = true;
     by("agreement").hidden = true;
+    disagreement(null);
   }
 
   #showBetween(text, name, language) {
@@ -152,6 +157,7 @@ export class Results {
     const number = agreement(direct.text, pivot.text);
     const counted = [direct, pivot].map((view) => view.words.filter(hasLetters).length);
     const same = direct.words.filter((word, i) => hasLetters(word) && !one.has(i)).length;
+    disagreement(number);
     by("agreement-number").textContent = number;
     by("agreement-bar").setAttribute("width", number);
     by("agreement").classList.toggle("low", number < 60);

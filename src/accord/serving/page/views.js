@@ -12,7 +12,13 @@ export class WordView {
     this.element = element;
     this.show("");
     element.addEventListener("pointerover", (event) => this.point(this.#index(event.target)));
-    element.addEventListener("pointerleave", () => this.point(this.#focused()));
+    element.addEventListener("pointerleave", (event) => {
+      // A finger leaves with every tap; what it tapped stays until it taps elsewhere.
+      if (event.pointerType !== "touch") this.point(this.#focused());
+    });
+    document.addEventListener("pointerdown", (event) => {
+      if (event.pointerType === "touch" && !element.contains(event.target)) this.point(null);
+    });
     element.addEventListener("focusin", (event) => this.point(this.#index(event.target)));
     element.addEventListener("focusout", () => this.point(null));
     element.addEventListener("keydown", (event) => this.#walk(event));

@@ -1,0 +1,75 @@
+"""By which method a run was trained, and which key to set next where zero-shot fails."""
+
+from accord.config.schema import Experiment
+from accord.evaluation.records import Evaluation
+from accord.report.answer import LEAST_BLEU, Verdict
+from accord.report.numbers import count, score
+
+_MODELS = {"gnmt": "GNMT", "transformer": "Transformer"}
+
+
+def method(experiment: Experiment, step: int) -> str:
+    """The method in a sentence; `step` is that of the weights that were evaluated."""
+    begun, waiting = _objectives(experiment, step)
+    name = "Basic" if not begun else f"Basic with {' and '.join(begun)}"
+    unused = f"; not begun by step {count(step)}: {', '.join(waiting)}" if waiting else ""
+    model = experiment.model
+    kind = f"{_MODELS.get(model.kind, model.kind)} of {count(model.units)} units"
+    return f"{name}{unused}; {kind}."
+
+
+def _objectives(experiment: Experiment, step: int) -> tuple[list[str], list[str]]:
+    """What is optimised beside the likelihood: what has begun by a step, and what has not."""
+    found, objective = dict[str, int](), experiment.objective
+    if (agree := objective.agreement) and agree.weight:
+        said = f"agreement (Agree: {agree.decoding}, weight {agree.weight:g}"
+        found[f"{said}, from step {count(agree.start + 1)})"] = agree.start
+    if (complete := objective.complete) and complete.weight:
+        said = f"synthetic pairs (Complete: {complete.teacher.kind} teacher, weight "
+        found[f"{said}{complete.weight:g}, from step {count(complete.start + 1)})"] = complete.start
+    if (alike := objective.consistency) and alike.weight:
+        said = f"consistency (CrossConST: weight {alike.weight:g}"
+        found[f"{said}, from step {count(alike.start + 1)})"] = alike.start
+    begun = [name for name, start in found.items() if start < step]
+    return begun, [name for name in found if name not in begun]
+
+
+def advice(verdict: Verdict, experiment: Experiment, evaluation: Evaluation) -> str:
+    """What to try next; nothing where zero-shot works or cannot be judged."""
+    if verdict not in ("no", "partly"):
+        return ""
+    step, objective = evaluation.origin.step, experiment.objective
+    begun, waiting = _objectives(experiment, step)
+    supervised = evaluation.averages.get("supervised")
+    if supervised and supervised.bleu < LEAST_BLEU:
+        return (
+            f"Directions with data do not work yet either (BLEU {score(supervised.bleu)}): train "
+            "longer (training.steps), or on more text."
+        )
+    if waiting and not begun:
+        return (
+            f"What is to teach directions without data had not begun by step {count(step)}: train "
+            "longer (training.steps), or set its key start lower."
+        )
+    if not begun:
+        return (
+            "Basic learns nothing about directions without data. Branch off from this run "
+            f"(training.init_from) with objective: {{complete: {{start: {step}}}}}, see "
+            f"docs/complete.md, or objective: {{agreement: {{start: {step}}}}}, see "
+            "docs/agreement.md."
+        )
+    if not objective.complete:
+        return (
+            "In our measurements synthetic pairs went further: branch off from this run "
+            f"(training.init_from) with objective: {{complete: {{start: {step}}}}}, see "
+            "docs/complete.md."
+        )
+    if objective.complete.weight < 1 or objective.complete.every > 1:
+        return (
+            "Let synthetic pairs count more: objective.complete.weight: 1 and "
+            "objective.complete.every: 1; or train longer (training.steps)."
+        )
+    return (
+        "Train longer (training.steps), or let a better model teach "
+        "(objective.complete.teacher.run)."
+    )
