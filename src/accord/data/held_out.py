@@ -176,11 +176,11 @@ def _split_off(
                 where=f"{split}.lines",
                 fix="ask for fewer lines, or name files of dev and test sentences",
             )
-        texts = {
+        sides = {
             language: [pair[side] for pair in chosen]
             for side, language in enumerate(corpus.languages)
         }
-        found.append(EvaluationSet(corpus.pair, texts, f"split off the corpus {corpus.pair}"))
+        found.append(EvaluationSet(corpus.pair, sides, f"split off the corpus {corpus.pair}"))
     return found + _joined_sets(found, experiment.languages)
 
 

@@ -50,7 +50,7 @@ def _read_file(
 def _leaves(schema: Any) -> dict[str, Any]:
     import pyarrow.types as types
 
-    found = {}
+    found: dict[str, Any] = {}
     for field in schema:
         if types.is_struct(field.type):
             found |= {f"{field.name}.{inner.name}": inner.type for inner in field.type}
@@ -155,7 +155,10 @@ def _opened(file: Path, kind: str) -> Iterator[tuple[Any, Any]]:
 
                 def rows(names: Sequence[str]) -> Iterator[Any]:
                     # One thread: with more, whole row groups are decoded ahead.
-                    return table.iter_batches(_ROWS, columns=list(names), use_threads=False)
+                    batches: Iterator[Any] = table.iter_batches(
+                        _ROWS, columns=list(names), use_threads=False
+                    )
+                    return batches
 
                 yield table.schema_arrow, rows
         else:
