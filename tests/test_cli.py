@@ -293,7 +293,8 @@ def test_a_closed_standard_output_is_no_crash():
 @pytest.mark.parametrize("quick", [True, False])
 def test_a_tour_of_another_length_is_refused_with_options_that_it_has(tmp_path, monkeypatch, quick):
     from accord.cli.tour import demo
-    from accord.config.load import dump, load, recipe
+    from accord.config.load import dump, load
+    from accord.config.shipped import recipe
     from accord.errors import AccordError
 
     monkeypatch.chdir(tmp_path)

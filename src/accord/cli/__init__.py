@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from accord import __version__
-from accord.cli import data, publish, reporting, study, tour, train, translate
+from accord.cli import data, publish, reporting, start, study, tour, train, translate
 from accord.errors import AccordError
 
 app = typer.Typer(
@@ -103,6 +103,8 @@ def _options(
 # The order in which --help lists them: that of the work.
 for _command in (
     tour.demo,
+    start.init,
+    start.recipes,
     data.config,
     data.graph,
     data.builtin,

@@ -22,7 +22,7 @@ def demo(
 
     It takes about five minutes on one CPU core. Run again, it goes on where it stopped.
     """
-    from accord.config.load import recipe
+    from accord.config.shipped import recipe
 
     basic, agree = recipe("demo"), recipe("demo-agree")
     first, last = (4, 6) if quick else (500, 800)

@@ -259,7 +259,7 @@ def format_of(path: str, given: Format) -> Format:
             where=path,
             fix="{lang} is the only placeholder; write everything else out",
         )
-    kind = _guess(path) if given == "auto" else given
+    kind = format_by_name(path) if given == "auto" else given
     if kind in _ONE_FILE and _written_out(path) != path:
         locate(path)  # which says that an archive is no text
     if kind in COLUMN_FORMATS and (
@@ -288,7 +288,8 @@ def format_of(path: str, given: Format) -> Format:
     return kind
 
 
-def _guess(path: str) -> Format:
+def format_by_name(path: str) -> Format:
+    """What the name of a file, compression aside, tells about its format."""
     name = bare_name(path)
     if name.startswith("train.tags."):
         return "iwslt"

@@ -28,10 +28,15 @@ def read_columns(
         yield from _read_file(file, languages, kind, columns)
 
 
-def text_columns(file: Path, kind: str) -> list[str]:
-    """The columns of text in a file; those in structs are written as `translation.en`."""
-    with _opened(file, kind) as (schema, _):
-        return [name for name, type_ in _leaves(schema).items() if _is_text(type_)]
+def first_texts(path: str, kind: str) -> dict[str, list[str]]:
+    """The first rows of all columns of text; those in structs are named as `translation.en`."""
+    with _opened(input_files(path)[0], kind) as (schema, batches):
+        names = [name for name, type_ in _leaves(schema).items() if _is_text(type_)]
+        batch = next(batches(names), None)
+        if batch is None:
+            return {name: [] for name in names}
+        rows = batch.slice(0, _ROWS)
+        return {name: [text for text in _column(rows, name).to_pylist() if text] for name in names}
 
 
 def _read_file(
@@ -104,8 +109,7 @@ def _is_text(kind: Any) -> bool:
     )
 
 
-def _texts(file: Path, batch: Any, name: str, start: int) -> list[str | None]:
-    """The column of a batch whose first row is `start`, from 0."""
+def _column(batch: Any, name: str) -> Any:
     import pyarrow.compute as compute
     import pyarrow.types as types
 
@@ -114,10 +118,13 @@ def _texts(file: Path, batch: Any, name: str, start: int) -> list[str | None]:
     else:
         struct, field = name.split(".", 1)
         column = compute.struct_field(batch.column(struct), [field])
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    return column.dictionary_decode() if types.is_dictionary(column.type) else column
+
+
+def _texts(file: Path, batch: Any, name: str, start: int) -> list[str | None]:
+    """The column of a batch whose first row is `start`, from 0."""
     found: list[str | None] = []
-    for index, value in enumerate(column):
+    for index, value in enumerate(_column(batch, name)):
         where = f"{file}, row {start + index + 1:,}, column {name}"
         try:
             text = value.as_py()
