@@ -4,7 +4,7 @@ The smallest row for a CPU was chosen by trying (docs/own-data.md); the others a
 comparable data have.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,10 @@ _GPU = (
 
 def sizes_for(lines: int, *, gpu: bool) -> Sizes:
     """The sizes for so many training lines in all corpora together."""
-    return next(sizes for most, sizes in (_GPU if gpu else _CPU) if most is None or lines <= most)
+    rows = _GPU if gpu else _CPU
+    sizes = next(sizes for most, sizes in rows if most is None or lines <= most)
+    # An entry that stands in no two lines can be learnt from neither.
+    return replace(sizes, vocabulary=min(sizes.vocabulary, max(500, lines // 2)))
 
 
 def held_out_lines(smallest: int) -> int:

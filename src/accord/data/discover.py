@@ -9,10 +9,11 @@ import json
 import os
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from accord.config.paths import bare_name, format_by_name, locate
 from accord.config.schema import Format
@@ -86,7 +87,7 @@ def discover(paths: Sequence[Path]) -> Discovery:
     found = _once(found, notes)
     alone = [path for path in alone if _is_text(path)]
     if not found:
-        raise _nothing(paths, alone)
+        raise _nothing(paths, alone, notes)
     notes += _left_out(alone)
     notes += _mislabelled(found)
     return Discovery(tuple(sorted(found, key=lambda text: text.path)), tuple(notes))
@@ -180,7 +181,7 @@ def _is_text(path: str) -> bool:
 
 def _one_file(path: str, kind: Format, notes: list[str]) -> list[FoundText]:
     if kind == "tsv":
-        text = _tsv(path)
+        text = _tsv(path, notes)
     elif kind == "jsonl":
         text = FoundText(path, _jsonl_languages(path), kind)
     elif kind == "tmx":
@@ -197,8 +198,12 @@ def _one_file(path: str, kind: Format, notes: list[str]) -> list[FoundText]:
     return [text]
 
 
-def _tsv(path: str) -> FoundText:
+def _tsv(path: str, notes: list[str]) -> FoundText:
     rows = [line.split("\t") for line in islice(read_lines(path), _SAMPLE) if line]
+    if rows and sum(is_code(cell.strip().lower()) for cell in rows[0]) > 1:
+        notes.append(
+            f"{path}: its first line looks like a heading; take it out, it is read as text"
+        )
     width = min((len(row) for row in rows), default=0)
     columns = {place: [row[place] for row in rows] for place in range(width)}
     guessed = _guessed(path, columns)
@@ -210,12 +215,12 @@ def _tsv(path: str) -> FoundText:
     return FoundText(path, (first, second), "tsv", given)
 
 
-def _guessed(
-    path: str, columns: "dict[int, list[str]] | dict[str, list[str]]"
-) -> dict[str, int | str]:
+def _guessed(path: str, columns: Mapping[Any, Sequence[str]]) -> dict[str, int | str]:
     """The columns that are sentences, by the language that they are in; none if it is not clear."""
-    prose = {place: texts for place, texts in columns.items() if _is_prose(texts)}
     said = pair_in(path)
+    prose = {place: texts for place, texts in columns.items() if _is_prose(texts)}
+    if said and len(columns) == 2:  # whatever they hold
+        prose = dict(columns)
     if len(prose) != 2:
         return {}
     guesses = {place: guess_language(texts, said) for place, texts in prose.items()}
@@ -311,11 +316,11 @@ def _mislabelled(found: Sequence[FoundText]) -> Iterator[str]:
                 )
 
 
-def _nothing(paths: Sequence[Path], alone: Sequence[str]) -> AccordError:
+def _nothing(paths: Sequence[Path], alone: Sequence[str], notes: Sequence[str]) -> AccordError:
     where = ", ".join(map(str, paths))
     if not alone:
         return AccordError(
-            "no text files were found",
+            f"no parallel text was found{''.join(f'; {note}' for note in notes[:5])}",
             where=where,
             fix="give one file per language, named alike but for the code (corpus.en, corpus.de), "
             "or one of both: .tsv, .jsonl, .tmx, .parquet, .arrow, or a zip as OPUS has them",

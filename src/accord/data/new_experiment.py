@@ -6,7 +6,7 @@ It is read back by the loader, and its vocabulary is tried, before anybody sees 
 import json
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from pathlib import Path
@@ -63,6 +63,7 @@ def draft(
     corpora = _corpora(found.texts, pairs, notes)
     languages = _languages(corpora)
     corpora = {_ordered(pair, languages): texts for pair, texts in corpora.items()}
+    corpora = {pair: corpora[pair] for pair in sorted(corpora, key=_places(languages))}
     lines: dict[str, int] = {}
     samples: dict[Pair, list[Pair]] = {}
     for pair, texts in corpora.items():
@@ -162,6 +163,10 @@ def _languages(corpora: Iterable[Pair]) -> list[str]:
     return sorted(counts, key=lambda language: (-counts[language], language != "en", language))
 
 
+def _places(languages: Sequence[str]) -> Callable[[Pair], list[int]]:
+    return lambda pair: [languages.index(language) for language in pair]
+
+
 def _ordered(pair: Pair, languages: Sequence[str]) -> Pair:
     first, second = sorted(pair, key=languages.index)
     return first, second
@@ -203,13 +208,13 @@ def _fitting_vocabulary(
         try:
             train_vocabulary(iter(lines), languages, size)
         except AccordError as error:
-            if size // 2 < 300 + len(languages):
+            size = size * 3 // 4
+            if size < 320 + len(languages):
                 raise AccordError(
                     f"{sum(map(len, samples.values())):,} lines are too few to learn from: not "
                     "even a vocabulary can be made of them",
                     fix="give thousands of lines; a model needs to have seen each word a few times",
                 ) from error
-            size = size * 3 // 4
         else:
             return replace(sizes, vocabulary=size)
 
