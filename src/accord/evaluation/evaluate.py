@@ -19,6 +19,7 @@ from accord.inference.backends.torch_backend import TorchBackend
 from accord.inference.ensemble import Ensemble
 from accord.inference.results import SearchSettings
 from accord.inference.translator import Translator
+from accord.metrics.comet import Comet
 from accord.models.checkpoint import find_checkpoint
 from accord.progress import Progress, Silent
 from accord.run_directory import RunDirectory
@@ -45,6 +46,7 @@ def evaluate_run(
     limit: int | None = None,
     lines: tuple[int, int] | None = None,
     against: Path | None = None,
+    comet: Path | None = None,
     device: str | None = None,
     threads: int | None = None,
     precision: Precision = "auto",
@@ -54,7 +56,7 @@ def evaluate_run(
 
     RUN/scored.jsonl is told which sentences were scored.
     `against` is another run that was evaluated in the same way before: both are compared by paired
-    tests, written to against-RUN.json beside the figures.
+    tests, written to against-RUN.json beside the figures. `comet` is a checkpoint on this machine.
     """
     progress = progress or Silent()
     opened = RunDirectory(run)
@@ -63,6 +65,7 @@ def evaluate_run(
     name = evaluation_name(split, settings, checkpoint, limit, lines)
     options = evaluation_options(split, settings, checkpoint, limit, lines)
     other = _other(against, run, name, options) if against else None
+    judge = Comet.load(comet, gpu=torch.cuda.is_available() and device != "cpu") if comet else None
     # Found once: a run that is still training may have another best checkpoint a moment later.
     chosen = find_checkpoint(opened.path, checkpoint)
     model = TorchBackend.load(run, LoadSettings(chosen.path.name, device, threads, precision))
@@ -85,6 +88,7 @@ def evaluate_run(
         agreement=agreement,
         limit=limit,
         lines=lines,
+        comet=judge,
         progress=progress,
     )
     note(run, uses_of(evaluated))
