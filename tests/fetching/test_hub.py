@@ -73,9 +73,11 @@ def test_a_dataset_is_fetched_by_name_and_read(server, tmp_path):
 
 
 def test_something_else_than_parquet_is_refused(server, tmp_path):
-    server.files["test/0000.parquet"] = b"no" * (len(server.files["test/0000.parquet"]) // 2)
+    server.files["test/0000.parquet"] = b"x" * len(server.files["test/0000.parquet"])
     options = ["fetch", "hf:owner/books", "--to", str(tmp_path), "-q", "--yes"]
-    assert "what comes is not Parquet" in str(CliRunner().invoke(app, options).exception)
+    refused = str(CliRunner().invoke(app, options).exception)
+    assert "what comes is not Parquet" in refused
+    assert "accord fetch hf:owner/books --from DIR" in refused
     assert not (tmp_path / "books/test-00000-of-00001.parquet").exists()
 
 

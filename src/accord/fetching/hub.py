@@ -56,6 +56,7 @@ def hub_dataset(name: str) -> Dataset:
         ask=True,
         size=f"{total / 1e6:,.1f} MB in {len(files)} files",
         archives=tuple(archives),
+        argument=name,
     )
 
 
