@@ -290,17 +290,13 @@ class _Page:
             sources = [_source(text, pair) for text in texts]
             train = sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
             yield f"  - {{pair: {_quoted(written)}, train: {train}}}  # {count:,} lines{more}"
-        for role, about in (
-            ("dev", "measures the model while it trains"),
-            ("test", "is for the end"),
-        ):
-            yield from self._set(role, about)
+        yield from self._set("dev", "measures the model while it trains")
+        yield from self._set("test", "is for `accord evaluate` at the end")
 
     def _set(self, role: str, about: str) -> Iterator[str]:
         found = self.sets[role]
         if found is None:
-            lines = f"{{lines: {self.split}}}"
-            yield f"{role}: {lines}  # {about}; there is no file, so it is split off each corpus"
+            yield f"{role}: {{lines: {self.split}}}  # {about}; split off each corpus"
         elif isinstance(found, str):
             yield f"{role}: {_quoted(found)}  # {about}"
         else:
