@@ -161,6 +161,7 @@ def test_languages_that_no_name_says_are_guessed_for_the_remedy(here):
 def test_nothing_at_all(here):
     assert failure().what == "no parallel text was found"
     assert failure("none").what == "there is no such file or directory"
+    assert failure("hf:owner/books").fix == "fetch it first: accord fetch hf:owner/books"
 
 
 # One file of several languages

@@ -146,6 +146,10 @@ def test_damaged_files(tmp_path):
         assert f"cannot be read as {ending}" in failure(str(path)).what
 
 
+def test_a_name_of_the_hub_is_not_read_over_the_network():
+    assert "accord fetch hf:owner/books;" in failure("hf:owner/books").fix
+
+
 @pytest.mark.parametrize("path", ["a.parquet.gz", "a.zip::x.parquet", "a.tar.gz::x.arrow"])
 def test_tables_inside_something_else_are_refused_without_a_look(path):
     assert "must lie on the disk as it is" in failure(path).what

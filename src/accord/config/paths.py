@@ -251,6 +251,12 @@ def _written_out(path: str) -> str:
 
 def format_of(path: str, given: Format) -> Format:
     """The format of a corpus by its name or as given; a path that cannot be of it is refused."""
+    if path.startswith("hf:"):
+        raise AccordError(
+            "datasets of the Hugging Face hub are read from the disk only",
+            where=path,
+            fix=f"fetch it: accord fetch {path}; then name its files, as data/NAME/train-*.parquet",
+        )
     path = _written_out(path) if given in ("auto", "text") else path
     braces = expand(path).replace("{lang}", "")
     if "{" in braces or "}" in braces:

@@ -104,9 +104,13 @@ def _files(paths: Sequence[Path], notes: list[str]) -> Iterator[str]:
             exists, directory = path.exists(), path.is_dir()
         if not exists:
             raise AccordError(
-                "there is no such file or directory", where=str(path), fix="check the path"
+                "there is no such file or directory",
+                where=str(path),
+                fix=f"fetch it first: accord fetch {path}"
+                if str(path).startswith("hf:")
+                else "check the path",
             )
-        for file in _walk(path) if directory else [str(path)]:
+        for file in _walk(path) if directory else [path.as_posix()]:
             for name in _members(file, notes):
                 name = _PIECE.sub("*", name)
                 if name not in seen:
@@ -130,7 +134,7 @@ def _walk(directory: Path) -> Iterator[str]:
                         f"more than {_MOST_FILES:,} files", where=str(directory), fix="name some"
                     )
                 if not _PAPERS.fullmatch(name):
-                    yield os.path.normpath(Path(folder) / name)
+                    yield Path(os.path.normpath(Path(folder) / name)).as_posix()
 
 
 def _bare(name: str) -> str:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from accord.config.load import load
-from accord.config.schema import Experiment
+from accord.config.schema import Cleaning, Experiment
 from accord.config.sizes import Sizes, held_out_lines, sizes_for
+from accord.data.cleaning import Cleaner
 from accord.data.discover import Discovery, FoundText
 from accord.data.file_names import Role
 from accord.data.formats import read_pair
@@ -70,11 +71,13 @@ def draft(
         written, listed = "-".join(pair), ", ".join(text.path for text in texts)
         progress.start(f"reading {written}")
         lines[written], samples[pair] = _read(pair, texts, progress)
-        if lines[written] < 2:
+        if len(samples[pair]) < 2:
             raise AccordError(
-                f"the corpus {written} has {lines[written]} lines",
+                f"the corpus {written} has {lines[written]} lines, of which {len(samples[pair])} "
+                "can be used",
                 where=listed,
-                fix="give it more text, or leave it out: name the other files or directories",
+                fix="check that its two sides are translations; give it more text, or leave it "
+                "out: name the other files or directories",
             )
         if len(texts) > 1:
             notes.append(
@@ -85,7 +88,7 @@ def draft(
     sizes = sizes_for(sum(lines.values()), gpu=machine.gpu is not None)
     sizes = _fitting_vocabulary(sizes, samples, languages)
     sets = {role: _held_out(found.texts, role, languages, notes) for role in ("dev", "test")}
-    split = held_out_lines(min(lines.values()))
+    split = held_out_lines(min(map(_distinct, samples.values())))
     body = _Page(name, languages, corpora, lines, sets, split, sizes, machine).text()
     return Draft(
         body,
@@ -178,19 +181,25 @@ def _ordered(pair: Pair, languages: Sequence[str]) -> Pair:
 def _read(
     pair: Pair, texts: Sequence[FoundText], progress: Progress
 ) -> tuple[int, list[tuple[str, str]]]:
-    """How many pairs there are, and the first of them; sides of unequal length are refused."""
+    """How many pairs there are, and the first that cleaning leaves; unequal sides are refused."""
     count = 0
+    cleaner = Cleaner(Cleaning(), pair)
     sample: list[tuple[str, str]] = []
     for text in texts:
         columns = dict(text.columns) or None
         rows = read_pair(text.path, pair, format=text.format, columns=columns)
         for first, second in islice(rows, _MOST_COUNTED - count):
             count += 1
-            if first and second and len(sample) < _VOCABULARY_SAMPLE:
-                sample.append((first, second))
+            if len(sample) < _VOCABULARY_SAMPLE and (clean := cleaner.clean((first, second))):
+                sample.append(clean)
             if count % 10_000 == 0:
                 progress.reach(count)
     return count, sample
+
+
+def _distinct(rows: Sequence[Pair]) -> int:
+    """How many lines can be held out: a sentence that stands in many lines takes all of them."""
+    return min(len({row[side] for row in rows}) for side in (0, 1))
 
 
 def _fitting_vocabulary(
