@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
-    *("config", "graph", "prepare", "builtin", "demo"),
+    *("init", "recipes", "config", "graph", "prepare", "builtin", "demo"),
     *("train", "average", "translate", "evaluate", "report"),
     *("export", "serve", "fetch", "reproduce"),
 )

@@ -142,6 +142,10 @@ def test_files_of_unequal_length_are_refused(here, phrases):
     write("c.de", phrases["de"][:290])
     error = failure()
     assert "en has 300 lines (c.en) but de has 290 lines (c.de)" in error.what
+    here("c.{lang}", "en de")
+    here("dev.{lang}", "en de", start=400, count=20)
+    write("dev.de", phrases["de"][:19])
+    assert "a multi-parallel set has the same lines in every language" in failure().what
 
 
 def test_corpora_that_do_not_meet_are_refused(here):

@@ -19,6 +19,7 @@ from accord.data.cleaning import Cleaner
 from accord.data.discover import Discovery, FoundText
 from accord.data.file_names import Role
 from accord.data.formats import read_pair
+from accord.data.held_out import read_held_out
 from accord.data.vocabulary import train as train_vocabulary
 from accord.errors import AccordError
 from accord.progress import Progress
@@ -90,9 +91,14 @@ def draft(
     sets = {role: _held_out(found.texts, role, languages, notes) for role in ("dev", "test")}
     split = held_out_lines(min(map(_distinct, samples.values())))
     body = _Page(name, languages, corpora, lines, sets, split, sizes, machine).text()
+    experiment = _read_back(body, name)
+    progress.start("reading dev and test sets")
+    for settings in experiment.held_out.values():
+        if not settings.lines:
+            read_held_out(settings, languages, experiment.cleaning)  # which refuses what is uneven
     return Draft(
         body,
-        _read_back(body, name),
+        experiment,
         lines,
         (languages[0], _example(samples, languages[0])),
         tuple(notes),
