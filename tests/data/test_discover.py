@@ -126,8 +126,11 @@ def test_a_directory_of_texts(here):
 
 def test_stores_and_runs_are_no_text_of_the_user(here):
     here("c.en", "c.de", "runs/x/held_out/a.en", "runs/x/held_out/a.de")
-    Path("runs/x/experiment.yaml").write_text("name: x")
-    assert list(found()) == ["c.{lang}"]
+    here("stores/x/0/dev/a.en", "stores/x/0/dev/a.de", "mine/d.en", "mine/d.de")
+    for name in ("runs/x/experiment.yaml", "runs/x/environment.json", "stores/x/stamps.json"):
+        Path(name).write_text("{}")
+    Path("mine/experiment.yaml").write_text("name: mine")
+    assert list(found()) == ["c.{lang}", "mine/d.{lang}"]
 
 
 def test_a_text_that_lies_there_twice_counts_once(here):
@@ -178,7 +181,7 @@ def rows(count=30):
 
 def test_columns_of_a_tsv_file_are_told_by_their_language(here):
     Path("a.tsv").write_text("".join(f"{en}\t{de}\n" for en, de in rows()))
-    assert one("a.tsv") == FoundText("a.tsv", ("en", "de"), "tsv")
+    assert one("a.tsv") == FoundText("a.tsv", ("en", "de"), "tsv", (("en", 0), ("de", 1)))
     Path("b.tsv").write_text(
         "".join(f"{n}\thttp://x/{n}\t{de}\t{en}\n" for n, (en, de) in enumerate(rows()))
     )
@@ -236,5 +239,8 @@ def test_a_zip_of_opus(here):
     Path("x.tar.gz").write_bytes(b"")
     assert found() == {"de-en.txt.zip::B.de-en.{lang}": ("de", "en")}
     assert notes() == ("x.tar.gz: left out; unpack it, or name its members by hand (::)",)
+    with zipfile.ZipFile("tables.zip", "w") as archive:
+        archive.writestr("a.parquet", "PAR1")
+    assert any("tables.zip::a.parquet: left out: a parquet file must lie" in n for n in notes())
     Path("bad.zip").write_bytes(b"no zip")
     assert "no zip archive" in failure("bad.zip").what

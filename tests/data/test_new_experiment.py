@@ -8,6 +8,7 @@ import yaml
 from accord.config.sizes import held_out_lines, sizes_for
 from accord.data.builtin import make
 from accord.data.discover import discover
+from accord.data.formats import read_corpus
 from accord.data.new_experiment import Machine, draft
 from accord.data.prepare import prepare
 from accord.errors import AccordError
@@ -127,6 +128,15 @@ def test_two_texts_of_a_pair_are_both_read_and_noted(here):
     assert [source.path for source in corpus.train] == ["a.{lang}", "b.{lang}"]
     assert made.lines == {"en-de": 400}
     assert "a.{lang}, b.{lang}; take those out of the file that are copies" in made.notes[0]
+
+
+def test_columns_the_other_way_round_are_not_mixed_up(here, phrases):
+    rows = zip(phrases["de"], phrases["en"], strict=True)
+    write("memory.tsv", [f"{de}\t{en}" for de, en in rows])
+    (corpus,) = drafted().experiment.corpora
+    assert corpus.pair == "en-de"
+    first = next(read_corpus(corpus))
+    assert first == (phrases["en"][0], phrases["de"][0])
 
 
 def test_columns_are_written_down(here, phrases):

@@ -38,16 +38,10 @@ def init(
     """
     from accord.data.discover import discover
     from accord.data.new_experiment import draft
-    from accord.errors import AccordError
     from accord.files import atomic_write, check_writable
     from accord.progress import shown_progress
 
-    if output.exists():
-        raise AccordError(
-            "there is such a file already, and it stays as it is",
-            where=str(output),
-            fix="choose another name with --output, or move it away",
-        )
+    _refuse_existing(output, "choose another name with --output, or move it away")
     if output.suffix not in (".yaml", ".yml"):
         raise typer.BadParameter(f"{output} should end in .yaml", param_hint="--output")
     check_writable(output)
@@ -63,6 +57,14 @@ def init(
         typer.echo(json.dumps(_facts(made, output, commands), indent=2, ensure_ascii=False))
     else:
         _show(made, output, commands)
+
+
+def _refuse_existing(path: Path, fix: str) -> None:
+    from accord.errors import AccordError
+
+    if path.exists():
+        what = "there is such a file already, and it stays as it is"
+        raise AccordError(what, where=str(path), fix=fix)
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
@@ -150,21 +152,13 @@ def recipes(
 
     Example: accord recipes multi30k-transformer --copy mine.yaml
     """
-    from accord.config.shipped import recipe, shipped, shipped_plan
-    from accord.errors import AccordError
+    from accord.config.shipped import recipe, shipped_plan
     from accord.files import atomic_write
 
     if name is None:
         if copy:
             raise typer.BadParameter("--copy needs the NAME of a recipe")
-        listed = shipped()
-        if as_json:
-            facts = [{"name": i.name, "kind": i.kind, "title": i.title} for i in listed]
-            typer.echo(json.dumps(facts, indent=2))
-            return
-        width = max(len(item.name) for item in listed)
-        for item in listed:
-            typer.echo(f"{item.name:<{width}}  {item.title}")
+        _list_recipes(as_json)
         return
     if target is not None and not copy:
         raise typer.BadParameter(f"{target}: did you mean --copy {target}?")
@@ -178,12 +172,20 @@ def recipes(
         return
     place = target or Path(source.name)
     place = place / source.name if place.is_dir() else place
-    if place.exists():
-        raise AccordError(
-            "there is such a file already, and it stays as it is",
-            where=str(place),
-            fix=f"choose another name: accord recipes {name} --copy OTHER.yaml",
-        )
+    _refuse_existing(place, f"choose another name: accord recipes {name} --copy OTHER.yaml")
     with atomic_write(place) as file:
         file.write(text)
     typer.echo(f"wrote {place}", err=True)
+
+
+def _list_recipes(as_json: bool) -> None:
+    from accord.config.shipped import shipped
+
+    listed = shipped()
+    if as_json:
+        facts = [{"name": i.name, "kind": i.kind, "title": i.title} for i in listed]
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    width = max(len(item.name) for item in listed)
+    for item in listed:
+        typer.echo(f"{item.name:<{width}}  {item.title}")

@@ -20,7 +20,8 @@ from accord.files import expand, names_in, reading_errors
 COMPRESSIONS = (".gz", ".xz", ".bz2", ".zst")
 _SHORT_TAR = {".tgz": ".gz", ".txz": ".xz", ".tbz": ".bz2", ".tbz2": ".bz2", ".tzst": ".zst"}
 _SPLITTABLE = (*COMPRESSIONS, *_SHORT_TAR, ".tar", ".zip")
-_PIECES = (".parquet", ".arrow")
+COLUMN_FORMATS = ("parquet", "arrow")
+_PIECES = tuple(f".{kind}" for kind in COLUMN_FORMATS)
 
 
 @dataclass(frozen=True)
@@ -233,10 +234,9 @@ _SUFFIXES: dict[str, Format] = {
     ".arrow": "arrow",
 }
 # Formats whose one file holds both languages; of these, some only make sense as a pair.
-_ONE_FILE = ("tsv", "jsonl", "tmx", "parquet", "arrow")
+ONE_FILE = ("tsv", "jsonl", "tmx", *COLUMN_FORMATS)
 _ONLY_PAIRS = ("tsv", "tmx")
 _FILE_PER_LANGUAGE = ("text", "iwslt")
-COLUMN_FORMATS = ("parquet", "arrow")
 
 
 def fill(path: str, language: str) -> str:
@@ -266,7 +266,7 @@ def format_of(path: str, given: Format) -> Format:
             fix="{lang} is the only placeholder; write everything else out",
         )
     kind = format_by_name(path) if given == "auto" else given
-    if kind in _ONE_FILE and _written_out(path) != path:
+    if kind in ONE_FILE and _written_out(path) != path:
         locate(path)  # which says that an archive is no text
     if kind in COLUMN_FORMATS and (
         "::" in path or path.lower().endswith((*COMPRESSIONS, *_SHORT_TAR))
@@ -276,7 +276,7 @@ def format_of(path: str, given: Format) -> Format:
             where=path,
             fix="unpack it; its contents are compressed inside",
         )
-    if "{lang}" in path and kind in _ONE_FILE:
+    if "{lang}" in path and kind in ONE_FILE:
         raise AccordError(
             f"a {kind} file holds both languages, but the path asks for one file each",
             where=path,

@@ -21,9 +21,10 @@ Format = Literal["auto", "text", "tsv", "jsonl", "tmx", "iwslt", "sgm", "parquet
 
 
 def _as_column(value: object) -> int | str:
-    number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    if number or (isinstance(value, str) and value):
-        return value  # type: ignore[return-value]
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
     raise PydanticCustomError("column", "a column is a number from 0 on, or a name")
 
 

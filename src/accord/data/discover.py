@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from accord.config.paths import bare_name, format_by_name, locate
+from accord.config.paths import ONE_FILE, bare_name, format_by_name, format_of, locate
 from accord.config.schema import Format
 from accord.data.file_names import Role, grouped_by_language, is_code, pair_in, role_of
 from accord.data.formats import read_side
@@ -73,10 +73,15 @@ def discover(paths: Sequence[Path]) -> Discovery:
     loose: list[str] = []
     for name in names:
         kind = format_by_name(name)
-        if kind in ("tsv", "jsonl", "tmx", "parquet", "arrow"):
-            found += _one_file(name, kind, notes)
-        else:
+        if kind not in ONE_FILE:
             loose.append(name)
+            continue
+        try:
+            format_of(name, "auto")
+        except AccordError as error:
+            notes.append(f"{name}: left out: {error.what}; {error.fix}")
+        else:
+            found += _one_file(name, kind, notes)
     groups, alone = grouped_by_language(loose)
     for group in groups:
         pair = group.pair
@@ -122,7 +127,7 @@ def _walk(directory: Path) -> Iterator[str]:
     count = 0
     for folder, folders, files in os.walk(directory):
         # Stores and runs of Accord hold text as well, but not the user's.
-        if {"manifest.json", "experiment.yaml"} & set(files) and Path(folder) != directory:
+        if "stamps.json" in files or {"experiment.yaml", "environment.json"} <= set(files):
             folders.clear()
             continue
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
@@ -211,12 +216,7 @@ def _tsv(path: str, notes: list[str]) -> FoundText:
     width = min((len(row) for row in rows), default=0)
     columns = {place: [row[place] for row in rows] for place in range(width)}
     guessed = _guessed(path, columns)
-    if len(guessed) != 2:
-        return FoundText(path, (), "tsv")
-    (first, place_first), (second, place_second) = guessed.items()
-    natural = (place_first, place_second) == (0, 1)
-    given = () if natural else ((first, place_first), (second, place_second))
-    return FoundText(path, (first, second), "tsv", given)
+    return FoundText(path, tuple(guessed), "tsv", tuple(guessed.items()))
 
 
 def _guessed(path: str, columns: Mapping[Any, Sequence[str]]) -> dict[str, int | str]:
