@@ -1,7 +1,7 @@
 """Sizes of a first model: vocabulary, layers, batches and time for so much text on this machine.
 
-The smallest row for a CPU was chosen by trying (docs/own-data.md); the others are what recipes of
-comparable data have.
+The smallest row for a CPU was chosen by trying (docs/own-data.md); the others follow recipes of
+comparable data and were not tried.
 """
 
 from dataclasses import dataclass, replace
