@@ -32,7 +32,8 @@ _HEAD = """\
 
 <!-- Made by docs/make_reference.py from src/accord/config/: change that, then `make docs`. -->
 
-One YAML file says what an experiment is made of. Only `languages` and `corpora` are required:
+One YAML file says what an experiment is made of. [`accord init`](own-data.md) writes one for your
+text; `accord recipes` lists those that come along. Only `languages` and `corpora` are required:
 
 ```yaml
 languages: [en, de, es, fr]

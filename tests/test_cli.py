@@ -20,7 +20,7 @@ from accord.cli.command import OLD_NAMES
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
-    *("config", "graph", "prepare", "builtin", "demo"),
+    *("init", "recipes", "config", "graph", "prepare", "builtin", "demo"),
     *("train", "average", "translate", "distil-data", "evaluate", "report"),
     *("export", "serve", "fetch", "reproduce"),
 )
@@ -408,7 +408,8 @@ def test_a_closed_standard_output_is_no_crash():
 @pytest.mark.parametrize("quick", [True, False])
 def test_a_tour_of_another_length_is_refused_with_options_that_it_has(tmp_path, monkeypatch, quick):
     from accord.cli.tour import demo
-    from accord.config.load import dump, load, recipe
+    from accord.config.load import dump, load
+    from accord.config.shipped import recipe
     from accord.errors import AccordError
 
     monkeypatch.chdir(tmp_path)

@@ -3,7 +3,8 @@
 import pytest
 
 from accord.cli import app
-from accord.config.load import dump, load, recipe
+from accord.config.load import dump, load
+from accord.config.shipped import recipe
 from accord.errors import AccordError
 
 STAR = """\

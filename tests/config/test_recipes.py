@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from accord.config.load import load, recipe
+from accord.config.load import load
 from accord.config.schema import DATA_KEYS
+from accord.config.shipped import recipe
 from accord.data.prepare import prepare
 from accord.errors import AccordError
 from accord.fetching.catalogue import dataset

@@ -3,6 +3,7 @@ import io
 import json
 import lzma
 import tarfile
+import zipfile
 from pathlib import Path
 from typing import get_args
 
@@ -245,3 +246,36 @@ def test_a_given_format_overrules_the_name(tmp_path: Path) -> None:
         write(tmp_path / f"a.{language}.xml", f"<p>{language}</p>\n")
     pairs = read_pair(f"{tmp_path}/a.{{lang}}.xml", DE_EN, format="text")
     assert list(pairs) == [("<p>de</p>", "<p>en</p>")]
+
+
+# A zip of OPUS: two texts, and papers about them
+
+
+def opus(path: Path, **members: str) -> str:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in {"README": "read me", "LICENSE": "as you like", **members}.items():
+            archive.writestr(name, text)
+    return str(path)
+
+
+def test_a_zip_with_two_texts_is_a_corpus(tmp_path: Path) -> None:
+    members = {"Books.de-en.de": "eins\nzwei\n", "Books.de-en.en": "one\ntwo\n"}
+    path = opus(tmp_path / "de-en.txt.zip", **members)
+    for written in (path, f"{path}::*.{{lang}}", f"{path}::Books.de-en.{{lang}}"):
+        assert list(read_pair(written, DE_EN)) == [("eins", "one"), ("zwei", "two")]
+    assert list(read_side(path, "en")) == ["one", "two"]
+    assert source_files(path, DE_EN) == [tmp_path / "de-en.txt.zip"]
+    with pytest.raises(AccordError, match=r"no member \*\.fr"):
+        list(read_pair(path, ("de", "fr")))
+
+
+def test_a_zip_with_two_corpora_is_refused_with_a_choice(tmp_path: Path) -> None:
+    members = {f"{name}.{lang}": "x\n" for name in ("a", "b") for lang in DE_EN}
+    path = opus(tmp_path / "two.zip", **members)
+    with pytest.raises(
+        AccordError, match=r"2 members are named like \*\.de: a\.de, b\.de"
+    ) as caught:
+        list(read_pair(path, DE_EN))
+    assert caught.value.fix == "name the one you mean: two.zip::a.de"
+    with pytest.raises(AccordError, match="an archive holds texts but is none itself"):
+        read_pair(path, DE_EN, format="tsv")

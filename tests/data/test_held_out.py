@@ -2,8 +2,9 @@ from itertools import permutations
 
 import pytest
 
-from accord.config.schema import Cleaning, HeldOut, PairSet
-from accord.data.held_out import EvaluationSet, join, read_held_out
+from accord.config.schema import Cleaning, Experiment, HeldOut, PairSet
+from accord.data.held_out import EvaluationSet, held_out_sets, join, read_held_out
+from accord.data.prepare import prepare
 from accord.errors import AccordError
 
 
@@ -69,3 +70,104 @@ def test_one_multi_parallel_jsonl_file(tmp_path):
     (tmp_path / "dev.jsonl").write_text('{"en": "a", "de": "b"}\n{"en": "c", "de": "d"}\n')
     (found,) = read_held_out(HeldOut(path=str(tmp_path / "dev.jsonl")), ["en", "de"], Cleaning())
     assert found.lines == {"en": ["a", "c"], "de": ["b", "d"]}
+
+
+# Lines that are split off the training corpora
+
+
+def experiment(folder, corpora, **keys):
+    """An experiment on corpora given as rows of pairs, en first."""
+    for pair, rows in corpora.items():
+        for side, language in enumerate(pair.split("-")):
+            text = "".join(f"{row[side]}\n" for row in rows)
+            (folder / f"{pair}.{language}").write_text(text, encoding="utf-8")
+    return Experiment.model_validate(
+        {
+            "name": "x",
+            "languages": list(dict.fromkeys(name for pair in corpora for name in pair.split("-"))),
+            "corpora": [{"pair": p, "train": f"{folder}/{p}.{{lang}}"} for p in corpora],
+            **keys,
+        }
+    )
+
+
+def rows(language, numbers):
+    return [(f"sentence {n}", f"{language} {n}") for n in numbers]
+
+
+def texts(found, split, name):
+    return next(item.lines for item in found[split] if item.name == name)
+
+
+def test_lines_are_split_off_each_corpus_and_dev_and_test_share_none(tmp_path):
+    corpora = {"en-de": rows("de", range(60)), "en-fr": rows("fr", range(1000, 1060))}
+    found = held_out_sets(experiment(tmp_path, corpora, dev={"lines": 10}, test={"lines": 20}))
+    assert list(found) == ["dev", "test"]
+    assert [item.name for item in found["dev"]] == ["en-de", "en-fr"]  # nothing to join
+    dev, test = texts(found, "dev", "en-de"), texts(found, "test", "en-de")
+    assert (len(set(dev["en"])), len(set(test["en"]))) == (10, 20)
+    assert not set(dev["en"]) & set(test["en"])
+    for lines in (dev, test):
+        pairs = zip(lines["en"], lines["de"], strict=True)
+        assert all(pair in corpora["en-de"] for pair in pairs)
+    assert found["dev"][0].origin == "split off the corpus en-de"
+
+
+def test_the_choice_hangs_on_the_seed_and_not_on_the_order_of_lines(tmp_path):
+    many = [*rows("de", range(6000)), ("sentence 7", "another"), ("", "empty"), ("a", "a")]
+
+    def chosen(lines, seed=1):
+        made = experiment(tmp_path, {"en-de": lines}, dev={"lines": 50}, seed=seed)
+        return set(texts(held_out_sets(made), "dev", "en-de")["en"])
+
+    first = chosen(many)
+    assert chosen(many[::-1]) == first
+    assert chosen(many, seed=2) != first
+
+
+def test_what_corpora_share_is_chosen_in_all_of_them_and_joined(tmp_path):
+    corpora = {
+        "en-de": rows("de", range(400)),
+        "fr-en": [(b, a) for a, b in rows("fr", range(400))],
+    }
+    made = experiment(tmp_path, corpora, test={"lines": 30})
+    joined = texts(held_out_sets(made), "test", "de-fr")
+    assert len(joined["de"]) == 30
+    assert all(de[3:] == fr[3:] for de, fr in zip(joined["de"], joined["fr"], strict=True))
+
+
+def test_lines_of_a_given_set_are_not_split_off_again(tmp_path):
+    corpora = {"en-de": rows("de", range(30))}
+    for language, side in (("en", "sentence"), ("de", "de")):
+        text = "".join(f"{side} {n}\n" for n in range(20))
+        (tmp_path / f"test.{language}").write_text(text)
+    keys = {"test": f"{tmp_path}/test.{{lang}}", "overlap": {"matching": "normalised"}}
+    found = held_out_sets(experiment(tmp_path, corpora, dev={"lines": 10}, **keys))
+    assert {int(text.split()[1]) for text in texts(found, "dev", "en-de")["en"]} == set(
+        range(20, 30)
+    )
+    with pytest.raises(AccordError, match="has 10 lines to choose from, but dev asks for 11"):
+        held_out_sets(experiment(tmp_path, corpora, dev={"lines": 11}, **keys))
+
+
+def test_a_set_that_is_split_off_is_not_trained_on(tmp_path):
+    made = experiment(
+        tmp_path,
+        {"en-de": rows("de", range(300))},
+        dev={"lines": 20},
+        test={"lines": 30},
+        vocabulary={"size": 300},
+        store=f"{tmp_path}/store",
+    )
+    store = prepare(made, workers=1).store
+    (corpus,) = store.corpora
+    assert len(corpus) == 250
+    trained = set(store.vocabulary.decode([ids.tolist() for ids in corpus.side("en")]))
+    assert len(trained) == 250
+    assert not trained & {*store.held_out.pair("dev", "en", "de")[0]}
+
+
+def test_settings_without_lines_name_the_same_store_as_before():
+    """The fingerprint of a store is made of its settings: a key that is not given is no part."""
+    made = Experiment(name="x", languages=("en", "de"), corpora=[{"pair": "en-de", "train": "a"}])
+    assert made.model_dump(mode="json")["dev"] == {"path": None, "format": "auto", "sets": []}

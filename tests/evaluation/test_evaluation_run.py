@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import yaml
@@ -194,3 +195,34 @@ def test_a_set_that_the_run_does_not_have_is_read_from_text(runs, tmp_path):
         ("news", "the run has no 'news' set"),
     ):
         assert told in str(call(wrong).exception)
+
+
+def test_comet_is_measured_by_a_model_on_the_disk(runs, tmp_path, monkeypatch):
+    """A stand-in for the package scores a translation by its share of the reference's words."""
+
+    def predict(rows, **keys):
+        assert {key for row in rows for key in row} == {"src", "mt", "ref"}
+        shares = [
+            len({*row["mt"].split()} & {*row["ref"].split()}) / len({*row["ref"].split()})
+            for row in rows
+        ]
+        return SimpleNamespace(scores=shares)
+
+    module = ModuleType("comet")
+    module.load_from_checkpoint = lambda path, **keys: SimpleNamespace(predict=predict)
+    monkeypatch.setitem(sys.modules, "comet", module)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("TRANSFORMERS_OFFLINE", "1")
+    (tmp_path / "judge.ckpt").write_text("weights")
+    options = ["--beam", "1", "--limit", "4", "-q", "--comet", str(tmp_path / "judge.ckpt")]
+    done = CliRunner().invoke(app, ["evaluate", str(runs / "long"), *options])
+    assert done.exit_code == 0, done.output
+    assert "COMET (judge.ckpt|sha256:" in done.stdout
+    (evaluation,) = [read(p.parent).evaluation for p in runs.glob("long/evaluation/*first4/*.json")]
+    assert evaluation.comet_signature.startswith("judge.ckpt|sha256:")
+    assert all(row.comet is not None for row in evaluation.rows)
+    assert evaluation.averages["supervised"].comet == pytest.approx(
+        sum(row.comet for row in evaluation.directions if row.kind == "supervised") / 4
+    )
+    missing = CliRunner().invoke(app, ["evaluate", str(runs / "long"), "--comet", "none.ckpt"])
+    assert "no COMET checkpoint here" in str(missing.exception)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import accord.fetching.download
 from accord.errors import AccordError
 from accord.fetching.catalogue import Part
-from accord.fetching.download import Refusal, _EncryptedRedirects, download
+from accord.fetching.download import EncryptedRedirects, Refusal, download
 from accord.progress import Silent
 from file_server import FileServer
 
@@ -325,7 +325,7 @@ def test_no_redirect_leads_away_from_https():
     request = urllib.request.Request("https://example.org/a.tgz")
     for address in ("http://example.org/a.tgz", "ftp://example.org/a.tgz"):
         with pytest.raises(Refusal, match="away from https"):
-            _EncryptedRedirects().redirect_request(request, None, 302, "Found", {}, address)
+            EncryptedRedirects().redirect_request(request, None, 302, "Found", {}, address)
 
 
 def test_more_bytes_than_can_be_right_are_refused(server, tmp_path):

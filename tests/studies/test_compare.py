@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from accord.cli import app
-from accord.config.load import dump, load, recipe
+from accord.config.load import dump, load
+from accord.config.shipped import recipe
 from accord.inference.ensemble import Ensemble
 from accord.inference.results import SearchSettings
 from accord.studies.outcome import outcome_of

@@ -2,7 +2,8 @@
 
 import pytest
 
-from accord.config.load import load, recipe
+from accord.config.load import load
+from accord.config.shipped import recipe
 from accord.graph import KINDS
 from accord.studies.paper import SIZES, SYSTEMS, TABLES
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.config.load import load, recipe
+from accord.config.load import load
 from accord.config.schema import DATA_KEYS
+from accord.config.shipped import recipe
 from accord.studies.branches import Options
 from accord.studies.commands import assignment
 from accord.studies.estimates import disk, hours, overview

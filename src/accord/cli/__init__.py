@@ -11,7 +11,18 @@ from typing import Annotated, Any
 
 import typer
 
-from accord.cli import data, distil, doctor, publish, reporting, study, tour, train, translate
+from accord.cli import (
+    data,
+    distil,
+    doctor,
+    publish,
+    reporting,
+    start,
+    study,
+    tour,
+    train,
+    translate,
+)
 from accord.cli.command import Command
 from accord.errors import AccordError
 
@@ -102,6 +113,8 @@ def _options(
 # The order in which --help lists them: that of the work.
 for _command in (
     tour.demo,
+    start.init,
+    start.recipes,
     data.config,
     data.graph,
     data.builtin,

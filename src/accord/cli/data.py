@@ -201,7 +201,9 @@ def builtin(
 def fetch(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="DATASET", help="Which one; without it, all are listed."),
+        typer.Argument(
+            metavar="DATASET", help="Which one, or hf:OWNER/NAME; without it, all are listed."
+        ),
     ] = None,
     to: Annotated[
         Path, typer.Option("--data", metavar="DIR", help="Where its folder goes.")
@@ -215,9 +217,10 @@ def fetch(
     yes: Annotated[bool, typer.Option("--yes", help="The licence is read and accepted.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fetch a corpus of the paper, or list them.
+    """Fetch a corpus of the paper, or one of the Hugging Face hub.
 
-    They are europarl, un, iwslt17 and multi30k. Run again, it goes on where it stopped. Files are
+    Those of the paper: europarl, un, iwslt17, multi30k. Of the hub: hf:OWNER/NAME or, of several
+    configurations one, hf:OWNER/NAME:CONFIG. Run again, it goes on where it stopped. Files are
     compared with published checksums. Where nobody has published one, the first download is
     recorded in fetched.json and later ones are compared with it.
 
@@ -226,13 +229,14 @@ def fetch(
     from accord.fetching.catalogue import DATASETS, dataset
     from accord.fetching.fetch import fetch as run
     from accord.fetching.fetch import missing
+    from accord.fetching.hub import PREFIX, hub_dataset
     from accord.progress import shown_progress
 
     if name is None:
         for item in DATASETS.values():
             typer.echo(f"{item.name:<10} {item.title}\n{'':<10} {item.size}; {item.homepage}")
         return
-    wanted = dataset(name)
+    wanted = hub_dataset(name) if name.startswith(PREFIX) else dataset(name)
     if missing(wanted, to):
         _agree(wanted, to, yes)
     with shown_progress(quiet) as progress:

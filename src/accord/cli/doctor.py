@@ -17,10 +17,13 @@ from accord.machine import commit, cores, free_memory, some_cores
 
 # What each extra is for; which packages it has is said in pyproject.toml alone.
 USES = {
+    "comet": "accord evaluate --comet",
     "ct2": "accord export --format ctranslate2, and what it writes",
     "export": "accord export, and what it writes",
     "files": "translating .md and .po files",
     "mlflow": "training.loggers: [mlflow]",
+    "parquet": "text in Parquet and Arrow files",
+    "ray": "accord prepare --engine ray",
     "serve": "accord serve",
     "tensorboard": "training.loggers: [tensorboard]",
     "wandb": "training.loggers: [wandb]",

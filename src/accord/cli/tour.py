@@ -25,7 +25,7 @@ def demo(
 
     Example: accord demo --quick
     """
-    from accord.config.load import recipe
+    from accord.config.shipped import recipe
 
     basic, agree = recipe("demo"), recipe("demo-agree")
     first, last = (4, 6) if quick else (500, 800)

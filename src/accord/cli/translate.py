@@ -212,6 +212,10 @@ def evaluate(
         str | None,
         typer.Option(metavar="A-B", help="Only these lines of each set, from 1: 1001-2000."),
     ] = None,
+    comet: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL", help="COMET as well, by this checkpoint on your disk."),
+    ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
     *,
     search: SearchSettings,
@@ -245,6 +249,7 @@ def evaluate(
             limit=limit,
             lines=None if lines is None else parse_lines(lines),
             against=against,
+            comet=comet,
             progress=progress,
             **vars(model),
         )

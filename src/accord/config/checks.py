@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from accord.config.model_settings import OWN_KEYS, OWN_PRESETS, ModelSettings
 from accord.config.objectives import AgreementConfig, CompleteConfig
-from accord.config.paths import fill, format_of, format_of_side, locate, tsv_columns
+from accord.config.paths import fill, format_of, format_of_side, locate, named_columns, tsv_columns
 from accord.config.schema import Experiment, HeldOut, Source, pair_languages
 from accord.config.third_languages import Auxiliary, Triads
 from accord.errors import AccordError
@@ -92,7 +92,7 @@ def _bad_validation(experiment: Experiment) -> Iterator[Complaint]:
             "agreement is to choose without zero-shot references, `directions: all` with them",
             "leave training.validation.directions at supervised; `watch: all` only logs",
         )
-    if not experiment.dev.path and not experiment.dev.sets:
+    if not experiment.dev.given:
         yield (
             loc,
             "agreement is measured on dev sentences, and `dev` names none",
@@ -133,6 +133,7 @@ def _bad_source(
             locate(fill(source.path, language))
         where = (*location, "columns")
         tsv_columns(source.path, languages, kind, source.columns)
+        named_columns(source.path, languages, kind, source.columns)
     except AccordError as error:
         yield where, f"{source.path!r}: {error.what}", error.fix or "mend the path"
 
@@ -144,14 +145,16 @@ def _bad_shared_set(name: str, held_out: HeldOut) -> Iterator[Complaint]:
         return
     try:
         format_of_side(path, held_out.format)
-        locate(path)
+        locate(fill(path, "{lang}"))
     except AccordError as error:
         yield (name, "path"), f"{path!r}: {error.what}", error.fix or "mend the path"
 
 
 def _bad_held_out(name: str, held_out: HeldOut, languages: set[str]) -> Iterator[Complaint]:
-    if held_out.path and held_out.sets:
-        yield (name,), "both `path` and `sets` are given", "give one of them"
+    given = [key for key in ("path", "sets", "lines") if getattr(held_out, key)]
+    if len(given) > 1:
+        both = " and ".join(f"`{key}`" for key in given)
+        yield (name,), f"{'both ' if len(given) == 2 else ''}{both} are given", "give one of them"
     yield from _bad_shared_set(name, held_out)
     pairs: dict[frozenset[str], int] = {}
     for i, item in enumerate(held_out.sets):

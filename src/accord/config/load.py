@@ -358,32 +358,3 @@ def _description(kind: type[BaseModel], location: Location) -> str:
     model = _model_at(kind, tuple(names[:-1]))
     field = model.model_fields.get(names[-1]) if model and names else None
     return f"{names[-1]}: {field.description}" if field and field.description else "see the docs"
-
-
-# --- Where the experiment files that come with Accord lie.
-
-
-_PACKAGE = Path(__file__).parents[1]
-# Inside the installed package, or beside src/ in a checkout.
-_PLACES = (_PACKAGE / "recipes", _PACKAGE.parents[1] / "recipes")
-
-
-def recipe(name: str) -> Path:
-    """The path of a recipe by its name, for example `demo`."""
-    return _shipped(name, "", "recipe")
-
-
-def shipped_plan(name: str) -> Path:
-    """The path of a plan of `accord study` by its name, for example `demo`."""
-    return _shipped(name, "plans", "plan")
-
-
-def _shipped(name: str, folder: str, what: str) -> Path:
-    places = [place / folder for place in _PLACES]
-    for place in places:
-        if (place / f"{name}.yaml").is_file():
-            return place / f"{name}.yaml"
-    known = sorted({path.stem for place in places for path in place.glob("*.yaml")})
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    guess = f"did you mean {near[0]!r}? " if near else ""
-    raise AccordError(f"there is no {what} {name!r}", fix=f"{guess}{what}s: {', '.join(known)}")

@@ -1,13 +1,14 @@
 """Paths of corpora: file, volumes or member of an archive, one file or one per language, format.
 
-A path may be `archive.tar.gz::member/name`, and `name.tar.gz.00` stands for all its volumes. What
-the path alone shows to be wrong is said by `locate`, `format_of` and `tsv_columns`, which look at
-no file: an experiment is checked with them when it is read.
+A path may be `archive.tar.gz::member/name`, and `name.tar.gz.00` stands for all its volumes, as
+`train-*.parquet` does for all its pieces. What the path alone shows to be wrong is said by
+`locate`, `format_of`, `tsv_columns` and `named_columns`, which look at no file: an experiment is
+checked with them when it is read.
 """
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -19,6 +20,8 @@ from accord.files import expand, names_in, reading_errors
 COMPRESSIONS = (".gz", ".xz", ".bz2", ".zst")
 _SHORT_TAR = {".tgz": ".gz", ".txz": ".xz", ".tbz": ".bz2", ".tbz2": ".bz2", ".tzst": ".zst"}
 _SPLITTABLE = (*COMPRESSIONS, *_SHORT_TAR, ".tar", ".zip")
+COLUMN_FORMATS = ("parquet", "arrow")
+_PIECES = tuple(f".{kind}" for kind in COLUMN_FORMATS)
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ def input_files(path: str) -> list[Path]:
     """The physical files behind a path: one file, or all volumes of a split one."""
     place = locate(path)
     with reading_errors(place.file):
+        if "*" in place.name and place.name.endswith(_PIECES):
+            return _pieces(place)
         if not place.file.exists():
             raise _missing(place)
         if not place.file.is_file():
@@ -85,9 +90,55 @@ def input_files(path: str) -> list[Path]:
             raise AccordError(
                 f"this is a {'directory' if directory else 'pipe or device'}, not a file",
                 where=str(place.file.absolute()),
-                fix="name a file in it" if directory else "write what it gives to a file first",
+                fix=_inside(place.file) if directory else "write what it gives to a file first",
             )
         return [place.file] if place.volume is None else _volumes(place.file, place.volume)
+
+
+def _inside(directory: Path) -> str:
+    for ending in _PIECES:
+        found = sorted(path.name for path in directory.glob(f"*{ending}"))
+        if found:
+            stem = re.sub(r"\d{5}-of-\d{5}", "*", found[0])
+            return f"name what lies in it: {directory / stem}"
+    return "name a file in it"
+
+
+def _pieces(place: Place) -> list[Path]:
+    """All files that `*` stands for, sorted; where they number themselves, none may be missing."""
+    pattern = re.compile(".*".join(map(re.escape, place.name.split("*"))))
+    folder = place.file.parent
+    names = names_in(folder)
+    files = [folder / name for name in names if pattern.fullmatch(name)]
+    if not files:
+        near = difflib.get_close_matches(place.name, names, 1, 0.0)
+        raise AccordError(
+            f"no file is named like {place.name}",
+            where=str(folder.absolute()),
+            fix=f"the nearest name is {near[0]}" if near else "the directory is empty or not there",
+        )
+    numbered: dict[tuple[str, int, str], set[int]] = {}
+    for file in files:
+        if number := re.fullmatch(r"(.*?)(\d{5})-of-(\d{5})(.*)", file.name):
+            key = (number[1], int(number[3]), number[4])
+            numbered.setdefault(key, set()).add(int(number[2]))
+    for (stem, count, ending), found in numbered.items():
+        missing = sorted(set(range(count)) - found)
+        if missing:
+            raise AccordError(
+                f"{len(found)} of {count} pieces are there; the first that is missing is "
+                f"{stem}{missing[0]:05d}-of-{count:05d}{ending}",
+                where=str(folder.absolute()),
+                fix="fetch or copy the missing ones: a part of a corpus is none",
+            )
+    if len(numbered) > 1:
+        stems = ", ".join(f"{stem}*{ending}" for stem, _, ending in sorted(numbered))
+        raise AccordError(
+            f"{place.name} stands for several sets: {stems}",
+            where=str(folder.absolute()),
+            fix="name one of them, or list several under `train`",
+        )
+    return files
 
 
 def _check_member(place: Place) -> None:
@@ -179,20 +230,34 @@ _SUFFIXES: dict[str, Format] = {
     ".sgm": "sgm",
     ".sgml": "sgm",
     ".xml": "sgm",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
 }
 # Formats whose one file holds both languages; of these, some only make sense as a pair.
-_ONE_FILE = ("tsv", "jsonl", "tmx")
+ONE_FILE = ("tsv", "jsonl", "tmx", *COLUMN_FORMATS)
 _ONLY_PAIRS = ("tsv", "tmx")
 _FILE_PER_LANGUAGE = ("text", "iwslt")
 
 
 def fill(path: str, language: str) -> str:
-    """The path of one language's file."""
-    return path.replace("{lang}", language)
+    """The path of one language's file. Of a zip as OPUS has them, that is what ends in it."""
+    return _written_out(path).replace("{lang}", language)
+
+
+def _written_out(path: str) -> str:
+    """`corpus.zip` alone means the two texts in it, `corpus.zip::*.{lang}`."""
+    return f"{path}::*.{{lang}}" if path.lower().endswith(".zip") and "::" not in path else path
 
 
 def format_of(path: str, given: Format) -> Format:
     """The format of a corpus by its name or as given; a path that cannot be of it is refused."""
+    if path.startswith("hf:"):
+        raise AccordError(
+            "datasets of the Hugging Face hub are read from the disk only",
+            where=path,
+            fix=f"fetch it: accord fetch {path}; then name its files, as data/NAME/train-*.parquet",
+        )
+    path = _written_out(path) if given in ("auto", "text") else path
     braces = expand(path).replace("{lang}", "")
     if "{" in braces or "}" in braces:
         raise AccordError(
@@ -200,8 +265,18 @@ def format_of(path: str, given: Format) -> Format:
             where=path,
             fix="{lang} is the only placeholder; write everything else out",
         )
-    kind = _guess(path) if given == "auto" else given
-    if "{lang}" in path and kind in _ONE_FILE:
+    kind = format_by_name(path) if given == "auto" else given
+    if kind in ONE_FILE and _written_out(path) != path:
+        locate(path)  # which says that an archive is no text
+    if kind in COLUMN_FORMATS and (
+        "::" in path or path.lower().endswith((*COMPRESSIONS, *_SHORT_TAR))
+    ):
+        raise AccordError(
+            f"a {kind} file must lie on the disk as it is: its parts are read where they stand",
+            where=path,
+            fix="unpack it; its contents are compressed inside",
+        )
+    if "{lang}" in path and kind in ONE_FILE:
         raise AccordError(
             f"a {kind} file holds both languages, but the path asks for one file each",
             where=path,
@@ -219,7 +294,8 @@ def format_of(path: str, given: Format) -> Format:
     return kind
 
 
-def _guess(path: str) -> Format:
+def format_by_name(path: str) -> Format:
+    """What the name of a file, compression aside, tells about its format."""
     name = bare_name(path)
     if name.startswith("train.tags."):
         return "iwslt"
@@ -239,10 +315,10 @@ def format_of_side(path: str, given: Format) -> Format:
 
 
 def tsv_columns(
-    path: str, languages: tuple[str, str], kind: Format, columns: Mapping[str, int] | None
+    path: str, languages: tuple[str, str], kind: Format, columns: Mapping[str, int | str] | None
 ) -> tuple[int, int]:
-    """The columns of the two languages, counted from 0; only tsv files may name them."""
-    if columns is None:
+    """The columns of the two languages, counted from 0; only tsv files may number them."""
+    if columns is None or kind in COLUMN_FORMATS:
         return 0, 1
     if kind != "tsv":
         raise AccordError(
@@ -250,11 +326,28 @@ def tsv_columns(
             where=path,
             fix="leave columns out, or set format: tsv",
         )
+    numbers = {name: column for name, column in columns.items() if isinstance(column, int)}
     for language in languages:
-        if columns.get(language, -1) < 0:
+        if numbers.get(language, -1) < 0:
             raise AccordError(
                 f"columns does not say which column is {language}: {dict(columns)}",
                 where=path,
                 fix=f"give a number for each language, counted from 0, such as {language}: 1",
             )
-    return columns[languages[0]], columns[languages[1]]
+    return numbers[languages[0]], numbers[languages[1]]
+
+
+def named_columns(
+    path: str, languages: Sequence[str], kind: Format, columns: Mapping[str, int | str] | None
+) -> list[str] | None:
+    """The names of the languages' columns in a parquet or arrow file, where they are given."""
+    if columns is None or kind not in COLUMN_FORMATS:
+        return None
+    for language in languages:
+        if not isinstance(columns.get(language), str):
+            raise AccordError(
+                f"columns does not name the column of {language}: {dict(columns)}",
+                where=path,
+                fix=f"give a name for each language, such as {language}: translation.{language}",
+            )
+    return [str(columns[language]) for language in languages]

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import BeforeValidator, Field, PlainValidator, StringConstraints
+from pydantic_core import PydanticCustomError
 
 from accord.config.model_settings import ModelSettings
 from accord.config.objectives import ObjectiveSettings
@@ -16,7 +17,21 @@ Pair = Annotated[
     str, StringConstraints(pattern=r"^[a-z]{2,3}(_[A-Za-z0-9]+)?-[a-z]{2,3}(_[A-Za-z0-9]+)?$")
 ]
 Directory = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$")]
-Format = Literal["auto", "text", "tsv", "jsonl", "tmx", "iwslt", "sgm"]
+Format = Literal["auto", "text", "tsv", "jsonl", "tmx", "iwslt", "sgm", "parquet", "arrow"]
+
+
+def _as_column(value: object) -> int | str:
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise PydanticCustomError("column", "a column is a number from 0 on, or a name")
+
+
+Column = Annotated[
+    int | str,
+    PlainValidator(_as_column, json_schema_input_type=Annotated[int, Field(ge=0)] | str),
+]
 
 
 # What the prepared data follows from; the rest of an experiment may change without a new store.
@@ -39,8 +54,9 @@ class Source(Section):
     members of archives as archive.tar.gz::member."""
     format: Format = "auto"
     """How to read it; auto decides by the name."""
-    columns: dict[Language, Annotated[Whole, Field(ge=0)]] | None = None
-    """For tsv: the column of each language, counted from 0."""
+    columns: dict[Language, Column] | None = None
+    """The column of each language. For tsv: its number, counted from 0. For parquet and arrow: its
+    name; a field of a struct is written as translation.en."""
 
 
 def _as_source(value: object) -> object:
@@ -99,8 +115,9 @@ def _as_held_out(value: object) -> object:
 
 
 class HeldOut(Section):
-    """Sentences kept out of training. Either `path` (one multi-parallel set, with {lang}) or
-    `sets` (one set a pair; pairs that have none are joined through a pivot language)."""
+    """Sentences kept out of training. One of `path` (one multi-parallel set, with {lang}), `sets`
+    (one set a pair; pairs that have none are joined through a pivot language) and `lines` (there
+    are no files for it: so many lines of each corpus are split off)."""
 
     path: FilePath | None = None
     """A multi-parallel set: the same sentences in every language; {lang} is filled in."""
@@ -108,6 +125,16 @@ class HeldOut(Section):
     """How to read `path`; auto decides by the name."""
     sets: tuple[PairSet, ...] = ()
     """Sets of two languages each."""
+    # Left out where it is not given: stores are known by their settings, also those made before it.
+    lines: Annotated[
+        Annotated[Whole, Field(ge=1)] | None, Field(exclude_if=lambda value: value is None)
+    ] = None
+    """Take so many lines of each training corpus, chosen by the seed, and train on the others."""
+
+    @property
+    def given(self) -> bool:
+        """Whether there is a set at all."""
+        return bool(self.path or self.sets or self.lines)
 
 
 class Overlap(Section):
@@ -309,4 +336,4 @@ class Experiment(Section):
     def held_out(self) -> Mapping[str, HeldOut]:
         """The dev and test sets that are given, by name."""
         sets = {"dev": self.dev, "test": self.test}
-        return {name: value for name, value in sets.items() if value.path or value.sets}
+        return {name: value for name, value in sets.items() if value.given}

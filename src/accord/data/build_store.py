@@ -23,7 +23,7 @@ from accord.data.dedup import (
     split_pairwise,
 )
 from accord.data.encode import Spool, Task, encode_corpus, spool_corpus, vocabulary_sample
-from accord.data.held_out import EvaluationSet, read_held_out
+from accord.data.held_out import EvaluationSet, held_out_sets
 from accord.data.store import FORMAT, Store, write_manifest
 from accord.data.verify import held_out_hashes, verify, zero_shot_pairs
 from accord.data.vocabulary import Vocabulary, train
@@ -103,10 +103,7 @@ class Build:
 
     def _held_out(self, data: Path) -> dict[str, list[EvaluationSet]]:
         self.progress.start("reading dev and test sets")
-        found = {
-            split: read_held_out(settings, self.experiment.languages, self.experiment.cleaning)
-            for split, settings in self.experiment.held_out.items()
-        }
+        found = held_out_sets(self.experiment)
         for split, items in found.items():
             for item in items:
                 for language, lines in item.lines.items():

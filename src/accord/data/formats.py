@@ -12,9 +12,18 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from accord.config.paths import fill, format_of, format_of_side, input_files, tsv_columns
-from accord.config.schema import Format
+from accord.config.paths import (
+    COLUMN_FORMATS,
+    fill,
+    format_of,
+    format_of_side,
+    input_files,
+    named_columns,
+    tsv_columns,
+)
+from accord.config.schema import Corpus, Format
 from accord.data.markup import one_line, read_iwslt, read_sgm, read_tmx
+from accord.data.parquet import read_columns
 from accord.data.streams import read_lines
 from accord.errors import AccordError
 
@@ -132,9 +141,17 @@ class Drift:
         return f"no suspicious {unit} was found, so the difference may lie at the end"
 
 
-__all__ = ["Format", "Pair", "read_pair", "read_side", "source_files"]
+__all__ = ["Format", "Pair", "read_corpus", "read_pair", "read_side", "source_files"]
 
 Pair = tuple[str | None, str | None]
+
+
+def read_corpus(corpus: Corpus) -> Iterator[Pair]:
+    """The sentence pairs of all sources of a corpus, one source after the other."""
+    for source in corpus.train:
+        yield from read_pair(
+            source.path, corpus.languages, format=source.format, columns=source.columns
+        )
 
 
 def read_pair(
@@ -142,7 +159,7 @@ def read_pair(
     languages: tuple[str, str],
     *,
     format: Format = "auto",  # noqa: A002
-    columns: Mapping[str, int] | None = None,
+    columns: Mapping[str, int | str] | None = None,
 ) -> Iterator[Pair]:
     """The sentence pairs of a corpus; `{lang}` in the path stands for each of the languages.
 
@@ -151,6 +168,9 @@ def read_pair(
     kind = format_of(path, format)
     source_files(path, languages, format=kind)
     chosen = tsv_columns(path, languages, kind, columns)
+    if kind in COLUMN_FORMATS:
+        names = named_columns(path, languages, kind, columns)
+        return ((first, second) for first, second in read_columns(path, languages, kind, names))
     if kind == "tsv":
         return _read_tsv(path, languages, chosen)
     if kind == "jsonl":
@@ -192,6 +212,8 @@ def _one_side(path: str, language: str, kind: Format) -> Iterator[str | None]:
         return read_sgm(file, language, labelled="{lang}" not in path)
     if kind == "jsonl":
         return (side for (side,) in _read_jsonl(file, [language]))
+    if kind in COLUMN_FORMATS:
+        return (side for (side,) in read_columns(file, [language], kind, None))
     if kind == "text":
         return read_lines(file)
     raise ValueError(f"one side of the format {kind} cannot be read: say so in config/paths.py")

@@ -1,13 +1,16 @@
-"""Dev and test sets: read as they are, or joined through a pivot language where a pair has none."""
+"""Dev and test sets: read as they are, joined through a pivot language, or split off a corpus."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
-from accord.config.schema import Cleaning, HeldOut, PairSet, pair_languages
-from accord.data.cleaning import mend
-from accord.data.formats import read_pair, read_side
+from accord.config.schema import Cleaning, Corpus, Experiment, HeldOut, PairSet, pair_languages
+from accord.data.cleaning import Cleaner, mend
+from accord.data.dedup import hash_lines, match_key, priority
+from accord.data.formats import read_corpus, read_pair, read_side
+from accord.data.language_id import LanguageGuesser
 from accord.errors import AccordError
 
 
@@ -63,6 +66,20 @@ def read_given_set(name: str, path: str, languages: Sequence[str], cleaning: Cle
             fix="give a path with {lang} in the place of the language: news.{lang}.gz",
         )
     return GivenSet(name, _multi_parallel(HeldOut(path=path), there, cleaning))
+
+
+def held_out_sets(experiment: Experiment) -> dict[str, list[EvaluationSet]]:
+    """The sets of both splits. Lines that are split off stand in no other set."""
+    found = {
+        split: read_held_out(settings, experiment.languages, experiment.cleaning)
+        for split, settings in experiment.held_out.items()
+        if not settings.lines
+    }
+    for split in ("test", "dev"):
+        if lines := getattr(experiment, split).lines:
+            taken = [item for items in found.values() for item in items]
+            found[split] = _split_off(experiment, split, lines, taken)
+    return {split: found[split] for split in experiment.held_out}
 
 
 def read_held_out(
@@ -163,3 +180,91 @@ def join(first: EvaluationSet, second: EvaluationSet, pivot: str) -> EvaluationS
         f"joined on {pivot}: {first.name} ({len(first):,}) with {second.name} ({len(second):,})"
     )
     return EvaluationSet(f"{source}-{target}", lines, origin)
+
+
+# --- Sets for which there are no files: lines of the training corpora.
+
+
+_BLOCK = 5000  # lines hashed at once
+
+
+def _split_off(
+    experiment: Experiment, split: str, lines: int, taken: Sequence[EvaluationSet]
+) -> list[EvaluationSet]:
+    """So many lines of every corpus, none of whose sentences stands in a set that was `taken`.
+
+    They are no more lines of training: those that hold a dev or test sentence never are.
+    """
+    matching = experiment.overlap.matching
+    keys: dict[str, set[str]] = defaultdict(set)
+    for item in taken:
+        for language, texts in item.lines.items():
+            keys[language].update(match_key(text, matching) for text in texts)
+    found = []
+    for corpus in experiment.corpora:
+        free = (
+            pair
+            for pair in _clean_pairs(corpus, experiment)
+            if not any(
+                match_key(text, matching) in keys[language]
+                for language, text in zip(corpus.languages, pair, strict=True)
+            )
+        )
+        chosen = _lowest_pairs(free, lines, experiment, corpus)
+        if len(chosen) < lines:
+            raise AccordError(
+                f"the corpus {corpus.pair} has {len(chosen):,} lines to choose from, but {split} "
+                f"asks for {lines:,}",
+                where=f"{split}.lines",
+                fix="ask for fewer lines, or name files of dev and test sentences",
+            )
+        sides = {
+            language: [pair[side] for pair in chosen]
+            for side, language in enumerate(corpus.languages)
+        }
+        found.append(EvaluationSet(corpus.pair, sides, f"split off the corpus {corpus.pair}"))
+    return found + _joined_sets(found, experiment.languages)
+
+
+def _clean_pairs(corpus: Corpus, experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """What cleaning leaves of a corpus, with text on both sides."""
+    cleaning = experiment.cleaning
+    guesser = LanguageGuesser(experiment.languages) if cleaning.wrong_language else None
+    cleaner = Cleaner(cleaning, corpus.languages, guesser)
+    for lines in read_corpus(corpus):
+        pair = cleaner.clean(lines)
+        if pair is not None and all(pair):
+            yield pair
+
+
+def _lowest_pairs(
+    pairs: Iterator[tuple[str, str]], count: int, experiment: Experiment, corpus: Corpus
+) -> list[tuple[str, str]]:
+    """The pairs of the lowest priorities, in constant memory and whatever the order of lines.
+
+    The priority is that of the sentence of the language with more corpora, the likely pivot: what
+    corpora have in common is chosen in all of them, so that zero-shot pairs get sets by joining.
+    """
+    side = _pivot_side(experiment, corpus)
+    best: dict[int, tuple[str, str]] = {}
+    highest = 2**64
+    while block := list(islice(pairs, _BLOCK)):
+        hashes = hash_lines((pair[side] for pair in block), experiment.overlap.matching)
+        order = priority(hashes, experiment.seed, "held out").tolist()
+        for place, pair in zip(order, block, strict=True):
+            if place <= highest:
+                best[place] = min(pair, best.get(place, pair))
+        if len(best) > count:
+            best = dict(sorted(best.items())[:count])
+            highest = max(best)
+    return [pair for _, pair in sorted(best.items())]
+
+
+def _pivot_side(experiment: Experiment, corpus: Corpus) -> int:
+    counts = Counter(language for item in experiment.corpora for language in item.languages)
+    first, second = corpus.languages
+    if (
+        counts[first] == counts[second]
+    ):  # one order for all corpora, however their pairs are written
+        return min((0, 1), key=lambda side: experiment.languages.index(corpus.languages[side]))
+    return int(counts[second] > counts[first])

@@ -20,6 +20,11 @@ def _identifier(percentages: bool) -> Any:
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=percentages)
 
 
+def identifiable() -> frozenset[str]:
+    """The codes of all languages that can be told apart."""
+    return frozenset(_identifier(False).labels) - {"zxx"}  # zxx: no language at all
+
+
 class LanguageGuesser:
     """Guesses among the given languages only; that is both faster and far more accurate.
 

@@ -3,6 +3,7 @@
 import html
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from lxml import etree
@@ -68,6 +69,12 @@ def read_tmx(path: str, languages: tuple[str, str]) -> Iterator[tuple[str | None
             where=path,
             fix=f"the languages in the file are: {listed}",
         )
+
+
+def tmx_languages(path: str, units: int = 1000) -> list[str]:
+    """The language tags of the first translation units."""
+    tags = (tag for unit in islice(_units(path), units) for tag, _ in _segments(unit))
+    return list(dict.fromkeys(tags))
 
 
 def _units(path: str) -> Iterator[Any]:

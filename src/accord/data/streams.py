@@ -9,10 +9,11 @@ import difflib
 import gzip
 import io
 import lzma
+import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TypeAlias
@@ -261,15 +262,29 @@ def _tar_member(stream: io.BufferedReader, place: Place) -> Chunks:
 def _zip_member(place: Place) -> Chunks:
     with zipfile.ZipFile(place.file) as archive:
         names = {info.filename.removeprefix("./"): info for info in archive.infolist()}
-        if place.member not in names:
+        name = _only(place, names) if "*" in (place.member or "") else place.member
+        if name not in names:
             raise _no_member(place, [name for name in names if not name.endswith("/")])
         try:
-            with archive.open(names[place.member]) as member:
+            with archive.open(names[name]) as member:
                 yield from _chunks(member)
         except RuntimeError as error:  # Encrypted, or packed in a way Python does not know.
             raise AccordError(
                 f"the member cannot be unpacked: {error}", where=place.path, fix="unpack it by hand"
             ) from error
+
+
+def _only(place: Place, names: Collection[str]) -> str | None:
+    """The one member that a name with `*` stands for, as `*.en` does in a zip of OPUS."""
+    pattern = re.compile(".*".join(map(re.escape, (place.member or "").split("*"))))
+    found = [name for name in names if pattern.fullmatch(name)]
+    if len(found) > 1:
+        raise AccordError(
+            f"{len(found)} members are named like {place.member}: {', '.join(found[:5])}",
+            where=str(place.file.absolute()),
+            fix=f"name the one you mean: {place.name}::{found[0]}",
+        )
+    return found[0] if found else place.member
 
 
 def _no_member(place: Place, names: list[str]) -> AccordError:

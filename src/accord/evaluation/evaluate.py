@@ -20,6 +20,7 @@ from accord.inference.backends.torch_backend import TorchBackend
 from accord.inference.ensemble import Ensemble
 from accord.inference.results import SearchSettings
 from accord.inference.translator import Translator
+from accord.metrics.comet import Comet
 from accord.models.checkpoint import find_checkpoint
 from accord.progress import Progress, Silent
 from accord.run_directory import RunDirectory
@@ -46,6 +47,7 @@ def evaluate_run(
     limit: int | None = None,
     lines: tuple[int, int] | None = None,
     against: Path | None = None,
+    comet: Path | None = None,
     device: str | None = None,
     threads: int | None = None,
     precision: Precision = "auto",
@@ -56,7 +58,7 @@ def evaluate_run(
     RUN/scored.jsonl is told which sentences were scored.
     `split` is one of the run's sets, or `NAME=PATH`: another multi-parallel set, with {lang}.
     `against` is another run that was evaluated in the same way before: both are compared by paired
-    tests, written to against-RUN.json beside the figures.
+    tests, written to against-RUN.json beside the figures. `comet` is a checkpoint on this machine.
     """
     progress = progress or Silent()
     opened = RunDirectory(run)
@@ -71,6 +73,7 @@ def evaluate_run(
         if path is None
         else read_given_set(set_name, path, experiment.languages, experiment.cleaning)
     )
+    judge = Comet.load(comet, gpu=torch.cuda.is_available() and device != "cpu") if comet else None
     # Found once: a run that is still training may have another best checkpoint a moment later.
     chosen = find_checkpoint(opened.path, checkpoint)
     model = TorchBackend.load(run, LoadSettings(chosen.path.name, device, threads, precision))
@@ -93,6 +96,7 @@ def evaluate_run(
         agreement=agreement,
         limit=limit,
         lines=lines,
+        comet=judge,
         progress=progress,
     )
     note(run, uses_of(evaluated))

@@ -44,6 +44,7 @@ from accord.inference.ensemble import Ensemble
 from accord.inference.results import Loss, SearchSettings
 from accord.machine import cores
 from accord.metrics.bleu import bleu_metric, mutual_bleu
+from accord.metrics.comet import Comet
 from accord.progress import Progress, Silent
 from accord.settings_fields import flag
 
@@ -78,6 +79,7 @@ def evaluate(
     agreement: bool = True,
     limit: int | None = None,
     lines: tuple[int, int] | None = None,
+    comet: Comet | None = None,
     progress: Progress | None = None,
 ) -> Evaluated:
     """Evaluate every direction that has a set in `split`; figures and translations.
@@ -85,7 +87,8 @@ def evaluate(
     Zero-shot directions are also translated through the shortest chain of supervised ones, unless
     `pivot` is off, and once more by the `ensemble`, if there is one. `agreement` off saves the
     search for translations that no direction needs where sets are not multi-parallel. `limit` takes
-    the first sentences of each set only, `lines` those from one to another, counted from 1.
+    the first sentences of each set only, `lines` those from one to another, counted from 1. `comet`
+    adds its figures.
     """
     progress = progress or Silent()
     started = time.monotonic()
@@ -110,6 +113,8 @@ def evaluate(
     chosen = triples(sets, graph) if agreement else []
     searched = _search(translator, sets, chosen, settings, pivot, ensemble, progress)
     scored = _score(searched.lines, identified, progress)
+    if comet is not None:
+        scored = _with_comet(scored, searched.lines, comet, progress)
     agreed = _agreement(translator, searched.agreement, progress)
     rows = [row.scores for row in scored]
     evaluation = Evaluation(
@@ -134,6 +139,7 @@ def evaluate(
         seconds_searching=searched.seconds,
         by_ensemble=tuple(row for row in rows if row.ensemble),
         lines=lines,
+        comet_signature=comet.signature if comet else "",
     )
     kept = {row.scores.name: row.statistics for row in scored}
     return Evaluated(evaluation, searched.lines, kept)
@@ -321,6 +327,18 @@ def _score(lines: Sequence[Lines], identified: tuple[str, ...], progress: Progre
     found = run_all(_score_together, tasks, workers, progress)
     by_name = {row.scores.name: row for rows in found for row in rows}
     return [by_name[item.name] for item in lines]
+
+
+def _with_comet(
+    scored: Sequence[Scored], lines: Sequence[Lines], comet: Comet, progress: Progress
+) -> list[Scored]:
+    progress.start("COMET", len(lines))
+    found = []
+    for done, (row, item) in enumerate(zip(scored, lines, strict=True), start=1):
+        score = comet.score(item.sources, item.hypotheses, item.references)
+        found.append(replace(row, scores=replace(row.scores, comet=score)))
+        progress.reach(done)
+    return found
 
 
 def _score_together(task: ScoringTask, report: "Callable[[int], None]") -> list[Scored]:

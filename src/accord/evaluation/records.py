@@ -171,6 +171,8 @@ class DirectionScores:
     """Share of the hypotheses long enough to tell whose parts are in more than one language."""
     mixed_checked: int = 0
     """How many were long enough; older evaluations have none."""
+    comet: float | None = None
+    """COMET, where a model was given."""
 
     @property
     def direction(self) -> str:
@@ -206,6 +208,7 @@ class Average:
     exact_match: float
     cross_entropy: float | None
     mixed: float | None = None
+    comet: float | None = None
 
 
 @dataclass(frozen=True)
@@ -297,6 +300,8 @@ class Evaluation:
     """Zero-shot directions once more, each sentence searched with together with its pivots."""
     lines: tuple[int, int] | None = None
     """The first and last line of each set that was scored, counted from 1; None for `limit`."""
+    comet_signature: str = ""
+    """The model behind the COMET figures, if there are any."""
 
     @property
     def rows(self) -> tuple[DirectionScores, ...]:

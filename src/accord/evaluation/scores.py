@@ -228,6 +228,7 @@ def average(rows: Sequence[Scored]) -> Average:
         exact_match=_mean([row.exact_match for row in scores]),
         cross_entropy=_mean_known([row.cross_entropy for row in scores]),
         mixed=_mean_known([row.mixed for row in scores]),
+        comet=_mean_known([row.comet for row in scores]),
     )
 
 

@@ -40,6 +40,13 @@ def tables(evaluation: Evaluation, comparison: Comparison | None = None) -> "Gro
     ]
     if told:
         parts.append(Text(f"Mixed languages (off-target is a lower bound): {', '.join(told)}"))
+    if evaluation.comet_signature:
+        listed = ", ".join(
+            f"{_NAMES.get(name, name)} {mean.comet:.4f}"
+            for name, mean in evaluation.averages.items()
+            if mean.comet is not None
+        )
+        parts.append(Text(f"COMET ({evaluation.comet_signature}): {listed}"))
     if evaluation.consistency is not None:
         bounds = evaluation.consistency.per_token
         parts.append(

@@ -64,6 +64,8 @@ class Dataset:
     """Other archives with some of the same files: taken with --files, and named when all fails."""
     elsewhere: str = ""
     """Where people have found copies, for the message when all fails."""
+    argument: str = ""
+    """What `accord fetch` is given for it, if not its name."""
 
     @property
     def members(self) -> tuple[Member, ...]:

@@ -85,7 +85,7 @@ def unlike(part: Part, path: Path) -> str | None:
     return None
 
 
-class _EncryptedRedirects(urllib.request.HTTPRedirectHandler):
+class EncryptedRedirects(urllib.request.HTTPRedirectHandler):
     """Follows a server elsewhere, but never from https to anything else."""
 
     def redirect_request(
@@ -116,7 +116,7 @@ class _Transfer:
     def __post_init__(self) -> None:
         self.partial = self.target.with_name(f"{self.target.name}.part")
         self.version = self.target.with_name(f"{self.target.name}.part.json")
-        self.opener = urllib.request.build_opener(_EncryptedRedirects)
+        self.opener = urllib.request.build_opener(EncryptedRedirects)
 
     def run(self, wait: Callable[[float], None]) -> None:
         """Try until it is here, with pauses while nothing comes."""
@@ -275,11 +275,12 @@ def _extent(answer: http.client.HTTPResponse) -> tuple[int, int | None]:
 
 
 def _check_beginning(name: str, chunk: bytes) -> None:
-    """All that we fetch is gzip, later volumes of a split file apart."""
+    """All that we fetch is gzip or Parquet, later volumes of a split file apart."""
     later = re.search(r"\.\d*[1-9]\d*$", name)
-    if later is None and not b"\x1f\x8b".startswith(chunk[:2]):  # it may break off after one byte
+    kind, magic = ("Parquet", b"PAR1") if name.endswith(".parquet") else ("gzip", b"\x1f\x8b")
+    if later is None and not magic.startswith(chunk[: len(magic)]):  # which may break off in it
         page = chunk.lstrip()[:1] == b"<"
-        what = "a web page comes instead of the file" if page else "what comes is not gzip"
+        what = "a web page comes instead of the file" if page else f"what comes is not {kind}"
         raise Refusal(what)
 
 

@@ -222,7 +222,8 @@ class _Fetch:
             f"if it has moved, see {self.dataset.homepage}",
             *([f"the same texts are in {', '.join(others)}"] if others else []),
             *([self.dataset.elsewhere] if self.dataset.elsewhere else []),
-            f"files that you have: accord fetch {self.dataset.name} --files DIR",
+            f"files that you have: accord fetch {self.dataset.argument or self.dataset.name} "
+            "--files DIR",
         ]
         return AccordError(f"cannot be fetched: {refusal}", where=part.name, fix="; ".join(hints))
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import pstdev
 
-from accord.config.load import load, recipe
+from accord.config.load import load
 from accord.config.schema import Experiment
+from accord.config.shipped import recipe
 from accord.evaluation.significance import Difference
 from accord.graph import KINDS, Kind
 from accord.report.figures import Grid, grid

@@ -12,9 +12,10 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from accord.config.checks import Location
-from accord.config.load import load, load_section, recipe, shipped_plan
+from accord.config.load import load, load_section
 from accord.config.schema import Experiment
 from accord.config.section import Real, Section, Whole
+from accord.config.shipped import recipe, shipped_plan
 from accord.errors import AccordError
 from accord.evaluation.matrix import evaluation_name
 from accord.evaluation.records import parse_lines, parse_split

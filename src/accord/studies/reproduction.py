@@ -6,8 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from accord.config.load import load, recipe
+from accord.config.load import load
 from accord.config.schema import Experiment
+from accord.config.shipped import recipe
 from accord.errors import AccordError
 from accord.fetching.catalogue import dataset
 from accord.fetching.fetch import missing
