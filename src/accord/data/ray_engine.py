@@ -1,0 +1,3 @@
+"""Carrying out tasks on Ray: on the cores of this machine, or on a cluster of them."""
+
+

@@ -1,0 +1,76 @@
+"""Encoding word by word, with a memory for words, and decoding by a table of pieces.
+
+The same ids and texts as sentencepiece's own, in a fraction of its time. Text is split at spaces
+while a vocabulary is trained, so no piece reaches over the beginning of a word, and the subwords of
+a sentence are those of its words, end to end. Should a vocabulary have such a piece after all,
+sentencepiece itself is asked.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from accord.data.store import IDS, Ids, Offsets
+from accord.data.vocabulary import Vocabulary
+
+_SPACE = "\u2581"  # how sentencepiece writes the space before a word
+_WORDS = 1 << 18  # words remembered: about 50 MB; then the memory is begun anew
+
+
+class _Words(dict[str, bytes]):
+    """The ids of words, as they lie on disk; it fills itself."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self._vocabulary = vocabulary
+
+    def __missing__(self, word: str) -> bytes:
+        if len(self) >= _WORDS:
+            self.clear()
+        # Of two spaces in a row the first is a word of nothing; a space alone becomes two of them.
+        (ids,) = self._vocabulary.encode([word or " "])
+        found = self[word] = _as_bytes(ids if word else ids[: len(ids) // 2])
+        return found
+
+
+def _as_bytes(ids: Sequence[int]) -> bytes:
+    return np.array(ids, dtype=IDS).tobytes()
+
+
+class Encoder:
+    """Text to ids as they lie on disk: `IDS`, end to end."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._words = _Words(vocabulary)
+        self._by_word = not any(_SPACE in piece[1:] for piece in vocabulary.pieces())
+
+    def encode(self, lines: Sequence[str]) -> list[bytes]:
+        """The ids of each line."""
+        if not self._by_word:
+            return [_as_bytes(ids) for ids in self._vocabulary.encode(lines)]
+        ids_of = self._words.__getitem__
+        return [b"".join(map(ids_of, line.split(" "))) if line else b"" for line in lines]
+
+
+class Decoder:
+    """Ids to text, for ids that were made of text: no tags, padding or unknowns."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        pieces = vocabulary.pieces()
+        table = [piece.replace(_SPACE, " ").encode() for piece in pieces]
+        for byte in range(256):
+            table[pieces.index(f"<0x{byte:02X}>")] = bytes([byte])
+        self._table = table
+
+    def decode(self, ids: Ids, offsets: Offsets) -> list[str]:
+        """The text of each sentence of an array, in which offsets count from their first."""
+        piece_of = self._table.__getitem__
+        pieces = list(map(piece_of, ids.tolist()))
+        bounds = (offsets - offsets[0]).tolist()
+        # The space before the first word is no part of the text.
+        return [
+            b"".join(pieces[a:b]).decode("utf-8", "replace").removeprefix(" ")
+            for a, b in pairwise(bounds)
+        ]
