@@ -17,18 +17,9 @@ from accord.data.dedup import (
     priority,
     shared_strings,
 )
+from hashed_corpora import corpus
 
 LANGUAGES = ("en", "de", "es", "fr", "it")
-
-
-def corpus(pair, lines):
-    """A corpus of (first, second) sentence numbers; equal numbers are equal sentences."""
-    first, second = pair
-    sides = (
-        hash_lines(f"{first}{a}" for a, _ in lines),
-        hash_lines(f"{second}{b}" for _, b in lines),
-    )
-    return HashedCorpus(pair, sides, np.ones(len(lines), dtype=bool))
 
 
 def zero_shot_of(pairs):

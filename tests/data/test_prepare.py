@@ -20,6 +20,7 @@ from accord.data.prepare import _fingerprint, prepare
 from accord.data.shards import Shard
 from accord.data.store import Store, write_manifest
 from accord.errors import AccordError
+from store_digests import files
 from toy_corpus import sentence, write_experiment, write_lines
 
 LANGUAGES = ["en", "de", "fr", "es"]
@@ -28,15 +29,6 @@ LANGUAGES = ["en", "de", "fr", "es"]
 def texts(store, pair, language):
     corpus = next(c for c in store.corpora if c.name == pair)
     return store.vocabulary.decode([row.tolist() for row in corpus.side(language)])
-
-
-def digest(directory: Path) -> dict[str, str]:
-    """Every file of a store but the machine's own stamps."""
-    return {
-        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name not in ("stamps.json", ".lock")
-    }
 
 
 def left_behind(directory: Path) -> set[str]:
@@ -282,11 +274,11 @@ def test_text_that_looks_like_tags_stays_text(toy):
 
 def test_the_second_time_nothing_is_done(toy, monkeypatch):
     first = prepare(load(toy))
-    before = digest(first.store.directory)
+    before = files(first.store.directory)
     monkeypatch.setattr("accord.data.prepare.Build", None)
     second = prepare(load(toy))
     assert (first.built, second.built) == (True, False)
-    assert digest(second.store.directory) == before
+    assert files(second.store.directory) == before
 
 
 def test_changed_inputs_or_settings_build_anew_and_leave_one_store(toy):
@@ -317,7 +309,7 @@ def test_the_same_bytes_for_any_hash_seed_and_number_of_workers(toy):
             check=True,
             capture_output=True,
         )
-        found.append(digest(toy.parent / "store"))
+        found.append(files(toy.parent / "store"))
         shutil.rmtree(toy.parent / "store")
     assert found[0] == found[1]
     assert len(found[0]) == 1 + 1 + 3 * 4 + 2 * 4  # manifest, vocabulary, ids and offsets, text
@@ -390,7 +382,7 @@ def test_a_full_disk(toy, monkeypatch):
 
 
 def test_a_full_disk_does_not_harm_the_store_that_is_there(toy, monkeypatch):
-    before = digest(prepare(load(toy)).store.directory)
+    before = files(prepare(load(toy)).store.directory)
 
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -398,7 +390,7 @@ def test_a_full_disk_does_not_harm_the_store_that_is_there(toy, monkeypatch):
     monkeypatch.setattr("accord.data.encode._SideWriter.write", full)
     with pytest.raises(AccordError, match="no space left"):
         prepare(load(toy, ["seed=9"]))
-    assert digest(toy.parent / "store") == before
+    assert files(toy.parent / "store") == before
     assert Store(toy.parent / "store").manifest["seed"] == 1
 
 
@@ -544,5 +536,5 @@ def test_manifest_is_plain_json_with_the_inputs_hashes(toy):
     manifest = json.loads((store.directory / "manifest.json").read_text())
     path = toy.parent / "train.de"
     sums = {entry["path"]: entry["sha256"] for entry in manifest["inputs"]}
-    assert sums[str(path)] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert sums[str(path)] == hashlib.sha256(path.read_bytes()).hexfiles()
     assert len(sums) == 4 * 3

@@ -38,7 +38,9 @@ def test_an_up_to_date_prepare_keeps_what_opening_the_store_found_out(store, toy
 def test_truncated(store):
     path = store.data / "train/en-de.de.00000.ids"
     path.write_bytes(path.read_bytes()[:-2])
-    with pytest.raises(AccordError, match=r"en-de\.de\.00000\.ids: the file has .* bytes and should have"):
+    with pytest.raises(
+        AccordError, match=r"en-de\.de\.00000\.ids: the file has .* bytes and should have"
+    ):
         Store(store.directory)
 
 

@@ -71,8 +71,19 @@ def prepare(
     overrides: Overrides = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, max=256, help="Processes and threads; by default all cores."),
+        typer.Option(min=1, max=256, help="Processes; by default all cores."),
     ] = None,
+    engine: Annotated[
+        str, typer.Option(click_type=Choice(["local", "ray"]), help="What carries out the work.")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="With --engine ray: a running cluster, or auto; else it starts one."),
+    ] = None,
+    estimate: Annotated[
+        bool,
+        typer.Option("--estimate", help="Only say what it will take, from a sample of the data."),
+    ] = False,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the statistics as JSON ('-': stdout)."),

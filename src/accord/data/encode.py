@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from itertools import compress, islice
 from pathlib import Path
 from typing import IO
@@ -130,11 +131,17 @@ class _SideWriter:
         return {"tokens": self._tokens, "histogram": self._bars.tolist()}
 
 
+@lru_cache(maxsize=1)
+def _encoder(model: bytes, languages: tuple[str, ...]) -> Encoder:
+    """Kept from one shard to the next, with the words that it has come to know."""
+    return Encoder(Vocabulary(model, languages))
+
+
 def encode_shard(task: EncodeTask, report: Report) -> Facts:
     """Write the lines that are still in as token ids, leaving out those of too many subwords."""
     shard = task.shard
     keep = shard.keep(task.before)
-    encoder = Encoder(Vocabulary.load(task.vocabulary, task.languages))
+    encoder = _encoder(task.vocabulary.read_bytes(), task.languages)
     longest = task.max_subwords if task.max_subwords is not None else np.iinfo(np.int64).max
     paths = [shard.store_files(task.directory, language) for language in shard.languages]
     fits: list[Mask] = [np.zeros(0, dtype=np.bool_)]

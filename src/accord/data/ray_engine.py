@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from accord.data.workers import Argument, Result, WorkerEndedError, Work
+from accord.data.workers import Argument, Result, Work, WorkerEndedError
 from accord.errors import AccordError
 from accord.progress import Progress
 

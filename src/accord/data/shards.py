@@ -146,11 +146,11 @@ class ReadTask:
 def read_tasks(corpus: Corpus, folder: Path, shard_lines: int) -> list[ReadTask]:
     """The files of a corpus in groups; a large one is a group of its own."""
     groups: list[list[Source]] = []
-    size = _GROUP_BYTES
+    size = 0
     for source in corpus.train:
         files = source_files(source.path, corpus.languages, format=source.format)
         own = sum(path.stat().st_size for path in files)
-        if size + own > _GROUP_BYTES:
+        if not groups or size + own > _GROUP_BYTES:
             groups.append([])
             size = 0
         groups[-1].append(source)

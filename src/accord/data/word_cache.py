@@ -7,35 +7,14 @@ sentencepiece itself is asked.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
+from struct import pack
 
-import numpy as np
-
-from accord.data.store import IDS, Ids, Offsets
+from accord.data.store import Ids, Offsets
 from accord.data.vocabulary import Vocabulary
 
 _SPACE = "\u2581"  # how sentencepiece writes the space before a word
 _WORDS = 1 << 18  # words remembered: about 50 MB; then the memory is begun anew
-
-
-class _Words(dict[str, bytes]):
-    """The ids of words, as they lie on disk; it fills itself."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self._vocabulary = vocabulary
-
-    def __missing__(self, word: str) -> bytes:
-        if len(self) >= _WORDS:
-            self.clear()
-        # Of two spaces in a row the first is a word of nothing; a space alone becomes two of them.
-        (ids,) = self._vocabulary.encode([word or " "])
-        found = self[word] = _as_bytes(ids if word else ids[: len(ids) // 2])
-        return found
-
-
-def _as_bytes(ids: Sequence[int]) -> bytes:
-    return np.array(ids, dtype=IDS).tobytes()
 
 
 class Encoder:
@@ -43,15 +22,42 @@ class Encoder:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._words = _Words(vocabulary)
+        self._words: dict[str, bytes] = {}
         self._by_word = not any(_SPACE in piece[1:] for piece in vocabulary.pieces())
 
     def encode(self, lines: Sequence[str]) -> list[bytes]:
         """The ids of each line."""
         if not self._by_word:
             return [_as_bytes(ids) for ids in self._vocabulary.encode(lines)]
+        rows, unknown = [], list[int]()
         ids_of = self._words.__getitem__
-        return [b"".join(map(ids_of, line.split(" "))) if line else b"" for line in lines]
+        for number, line in enumerate(lines):
+            try:
+                rows.append(b"".join(map(ids_of, line.split(" "))) if line else b"")
+            except KeyError:
+                rows.append(b"")
+                unknown.append(number)
+        words = [lines[number].split(" ") for number in unknown]
+        self._learn(set(chain.from_iterable(words)))
+        for number, row in zip(unknown, words, strict=True):
+            rows[number] = b"".join(map(ids_of, row))
+        return rows
+
+    def _learn(self, words: set[str]) -> None:
+        if len(self._words) + len(words) > _WORDS:
+            self._words.clear()
+        # All at once: asking for each by itself takes ten times as long.
+        new = [word for word in words if word not in self._words]
+        for word, ids in zip(new, self._vocabulary.encode(new), strict=True):
+            self._words[word] = _as_bytes(ids)
+        if "" in words:
+            # Of two spaces in a row the first is a word of nothing, and a space alone is two.
+            (ids,) = self._vocabulary.encode([" "])
+            self._words[""] = _as_bytes(ids[: len(ids) // 2])
+
+
+def _as_bytes(ids: Sequence[int]) -> bytes:
+    return pack(f"<{len(ids)}H", *ids)
 
 
 class Decoder:
@@ -69,8 +75,7 @@ class Decoder:
         piece_of = self._table.__getitem__
         pieces = list(map(piece_of, ids.tolist()))
         bounds = (offsets - offsets[0]).tolist()
-        # The space before the first word is no part of the text.
+        # The space before the first word, which is always there, is no part of the text.
         return [
-            b"".join(pieces[a:b]).decode("utf-8", "replace").removeprefix(" ")
-            for a, b in pairwise(bounds)
+            b"".join(pieces[a:b]).decode("utf-8", "replace")[1:] for a, b in pairwise(bounds)
         ]
