@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -74,7 +74,7 @@ def prepare(
         typer.Option(min=1, max=256, help="Processes; by default all cores."),
     ] = None,
     engine: Annotated[
-        str, typer.Option(click_type=Choice(["local", "ray"]), help="What carries out the work.")
+        Literal["local", "ray"], typer.Option(help="Processes of this machine, or Ray.")
     ] = "local",
     address: Annotated[
         str | None,
@@ -99,7 +99,10 @@ def prepare(
 ) -> None:
     """Turn text files into a clean, disjoint, tokenised store, and account for every line.
 
-    With --from-store no text is read: corpora keep --pairs pairs each, all else stays as it was.
+    Interrupted, it goes on where it was: `accord prepare demo.yaml`, again. On a cluster that is
+    running: `accord prepare demo.yaml --engine ray --address auto`. What it will take before any of
+    it is done: `accord prepare demo.yaml --estimate`. With --from-store no text is read: corpora
+    keep --pairs pairs each, all else stays as it was.
     """
     from rich.console import Console
 
@@ -112,11 +115,16 @@ def prepare(
     if json_file is not None and str(json_file) != "-":
         check_writable(json_file)
     settings = load(experiment, overrides or ())
+    if address is not None and engine != "ray":
+        raise typer.BadParameter("--address goes with --engine ray")
     if from_store is not None or pairs is not None:
         _cut(settings, from_store, pairs)
         return
+    if estimate:
+        _estimate(settings, workers, json_file, quiet)
+        return
     with shown_progress(quiet) as progress:
-        result = run(settings, workers=workers, progress=progress)
+        result = run(settings, workers=workers, progress=progress, engine=engine, address=address)
     facts = statistics(result.store, settings)
     text = json.dumps(facts, indent=2, ensure_ascii=False)
     if json_file is not None and str(json_file) == "-":
@@ -128,6 +136,29 @@ def prepare(
                 file.write(text + "\n")
     state = "written and checked" if result.built else "up to date, nothing to do"
     typer.echo(f"{result.store.directory}: {state}", err=True)
+
+
+def _estimate(
+    settings: "Experiment", workers: int | None, json_file: Path | None, quiet: bool
+) -> None:
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from accord.data.estimate import estimate, table
+    from accord.files import atomic_write
+    from accord.progress import shown_progress
+
+    with shown_progress(quiet) as progress:
+        found = estimate(settings, workers=workers, progress=progress)
+    text = json.dumps(asdict(found), indent=2, ensure_ascii=False)
+    if json_file is not None and str(json_file) == "-":
+        typer.echo(text)
+        return
+    Console().print(table(found))
+    if json_file is not None:
+        with atomic_write(json_file) as file:
+            file.write(text + "\n")
 
 
 def _cut(settings: "Experiment", source: Path | None, pairs: int | None) -> None:

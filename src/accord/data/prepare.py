@@ -88,7 +88,7 @@ def prepare(
                 building,
                 team,
                 progress,
-                memory=_memory(experiment),
+                memory=memory_for(experiment),
                 shard_lines=shard_lines,
             )
             built = build.run(fingerprint, sums)
@@ -101,7 +101,7 @@ def _few_or_all(inputs: Iterable[Path]) -> int:
     return min(cores(), 1 + sum(path.stat().st_size for path in inputs) // _WORTH_A_PROCESS)
 
 
-def _memory(experiment: Experiment) -> int:
+def memory_for(experiment: Experiment) -> int:
     """Bytes that choosing among lines may take."""
     if experiment.prepare.memory is not None:
         return int(experiment.prepare.memory * 1e9)

@@ -7,6 +7,7 @@ the tasks at work: the next start finds what is finished (jobs.py).
 
 import logging
 import os
+import socket
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,13 +41,14 @@ class RayEngine:
         own = {"num_cpus": self.workers, "object_store_memory": _OBJECT_STORE}
         options = own if self._address is None else {"address": self._address}
         try:
+            _knock(self._address)
             self._ray.init(
                 **options,
                 include_dashboard=False,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
-        except ConnectionError as error:
+        except OSError as error:  # a ConnectionError is one
             raise AccordError(
                 f"there is no Ray cluster: {error}",
                 where=f"--address {self._address}",
@@ -96,6 +98,13 @@ def _run(work: Work[Argument, Result], argument: Argument) -> tuple[Result, int]
         steps = done
 
     return work(argument, report), steps
+
+
+def _knock(address: str | None) -> None:
+    """Ray itself would try for many minutes to reach a place where nobody listens."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def _imported() -> Any:

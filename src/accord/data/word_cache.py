@@ -76,6 +76,4 @@ class Decoder:
         pieces = list(map(piece_of, ids.tolist()))
         bounds = (offsets - offsets[0]).tolist()
         # The space before the first word, which is always there, is no part of the text.
-        return [
-            b"".join(pieces[a:b]).decode("utf-8", "replace")[1:] for a, b in pairwise(bounds)
-        ]
+        return [b"".join(pieces[a:b]).decode("utf-8", "replace")[1:] for a, b in pairwise(bounds)]
