@@ -90,6 +90,7 @@ def test_errors_arrive_as_they_were(engine, toy):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_where_there_is_no_cluster_it_is_said(toy):
+    pytest.importorskip("ray")
     code = "from accord.cli import main; main()"
     command = ["prepare", str(toy), "--engine", "ray", "--address", "127.0.0.1:1"]
     found = subprocess.run(

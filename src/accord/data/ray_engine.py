@@ -16,6 +16,7 @@ from accord.errors import AccordError
 from accord.progress import Progress
 
 _RETRIES = 5  # of a task whose worker or machine was lost
+_PATIENCE = 60  # seconds for tasks to end that were told to
 _OBJECT_STORE = 100 << 20  # bytes; results are counts
 
 
@@ -86,6 +87,8 @@ class RayEngine:
         finally:
             for task in pending:
                 ray.cancel(task, force=True)
+            if pending:  # nobody should write any more where somebody clears up
+                ray.wait(pending, num_returns=len(pending), timeout=_PATIENCE)
         return [results[task][0] for task in wanted]
 
 
