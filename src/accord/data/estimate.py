@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 SAMPLE = 50_000  # lines of each corpus that are tried
+_ENOUGH = 1 << 20  # bytes of a file to be read: it comes in pieces of 2^16, of which some lie ready
 _SMALL_VOCABULARY = 2000  # where the sample has too few words for the one that is wanted
 # Measured (docs/prepare.md): a process with its words and one shard; sentencepiece while it trains.
 _WORKER_BYTES = 300_000_000
@@ -93,25 +94,27 @@ def estimate(
     with tempfile.TemporaryDirectory(prefix="accord-estimate-") as name:
         folder = Path(name)
         progress.start("reading samples", len(experiment.corpora))
-        begun, corpora, found = time.process_time(), [], []
+        begun, samples = time.process_time(), list[_Sample]()
         for number, corpus in enumerate(experiment.corpora, start=1):
-            small, about = _sampled(corpus, folder, sample)
-            corpora.append(small)
-            found.append(about)
+            samples.append(_sampled(corpus, folder, sample))
             progress.reach(number)
         reading = time.process_time() - begun
         progress.start("preparing the sample")
         tried = experiment.model_copy(
-            update={"corpora": tuple(corpora), "overlap": Overlap(mode="keep")}
+            update={
+                "corpora": tuple(item.corpus for item in samples),
+                "overlap": Overlap(mode="keep"),
+            }
         )
-        watch, work = _prepared(tried, folder, whole=all(item.counted for item in found))
+        found = tuple(item.about for item in samples)
+        sampled = sum(item.lines for item in samples)
+        lines = sum(item.lines for item in found)
+        watch, work = _prepared(tried, folder, whole=sampled == lines)
         sizes = {path.name: _size(path) for path in work.iterdir() if path.is_dir()}
-    lines = sum(item.lines for item in found)
-    sampled = sum(min(item.lines, sample) for item in found)
     scale = lines / max(1, sampled)
     sentences = min(experiment.vocabulary.sample, 2 * lines)
     training = sentences / max(1, min(experiment.vocabulary.sample, 2 * sampled))
-    seconds = {"reading": reading * scale}
+    seconds = {"reading": reading * lines / max(1, sum(item.read for item in samples))}
     for stage, spent in watch.seconds.items():
         if stage != "reading dev and test sets":
             factor = training if stage == "training the vocabulary" else scale
@@ -122,7 +125,7 @@ def estimate(
     store = sizes.pop("store")
     ranges = min(memory_for(experiment), BYTES_PER_LINE * lines)
     return Estimate(
-        tuple(found),
+        found,
         sampled,
         {stage: round(spent, 3) for stage, spent in seconds.items()},
         workers,
@@ -134,11 +137,21 @@ def estimate(
     )
 
 
-def _sampled(corpus: Corpus, folder: Path, most: int) -> tuple[Corpus, CorpusEstimate]:
-    """The first lines of a corpus as plain text, and how many there are in all."""
+@dataclass(frozen=True)
+class _Sample:
+    """The first lines of a corpus as a corpus of its own, how many they are, and were read."""
+
+    corpus: Corpus
+    about: CorpusEstimate
+    lines: int
+    read: int
+
+
+def _sampled(corpus: Corpus, folder: Path, most: int) -> _Sample:
+    """Read the beginning of every file of a corpus."""
     languages = corpus.languages
     share = max(1000, most // len(corpus.train))
-    lines, counted = 0, True
+    lines, tried, read, counted = 0, 0, 0, True
     paths = [folder / f"{corpus.pair}.{language}" for language in languages]
     with atomic_write(paths[0]) as first, atomic_write(paths[1]) as second:
         for source in corpus.train:
@@ -149,16 +162,18 @@ def _sampled(corpus: Corpus, folder: Path, most: int) -> tuple[Corpus, CorpusEst
                 part = [(a or "", b or "") for a, b in islice(pairs, share)]
                 first.writelines(f"{a}\n" for a, _ in part)
                 second.writelines(f"{b}\n" for _, b in part)
-                if len(part) < share or next(pairs, None) is None:
-                    lines += len(part)
-                elif meter.total and meter.read:
-                    lines += round(len(part) * meter.total / meter.read)
-                    counted = False
-                else:  # nobody says how long it is
-                    lines += len(part) + 1 + sum(1 for _ in pairs)
+                here, end = len(part), False
+                # A file of which nobody says how long it is (total 0) is read to its end.
+                while not end and (not meter.total or meter.read < _ENOUGH):
+                    end = next(pairs, None) is None
+                    here += not end
+                read += here
+                tried += len(part)
+                lines += here if end else round(here * meter.total / meter.read)
+                counted = counted and end
     source = Source(path=str(folder / f"{corpus.pair}.{{lang}}"), format="text")
     small = corpus.model_copy(update={"train": (source,), "limit": None})
-    return small, CorpusEstimate(corpus.pair, lines, counted)
+    return _Sample(small, CorpusEstimate(corpus.pair, lines, counted), tried, read)
 
 
 def _prepared(experiment: Experiment, folder: Path, *, whole: bool) -> tuple[_Stopwatch, Path]:
