@@ -14,13 +14,13 @@ from accord.data.hash_ranges import (
     RangeTask,
     SortTask,
     count_ranges,
-    cuts,
     find_duplicates,
     find_overlap,
     gone_by_shard,
     sort_shard,
 )
 from accord.data.shards import CLEAN, Shard
+from accord.data.thresholds import cuts
 from hashed_corpora import corpus
 
 NUMBERS = st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 5), max_size=30)

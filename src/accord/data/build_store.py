@@ -25,11 +25,11 @@ from accord.data.encode import (
     sample_shard,
     sample_sizes,
 )
-from accord.data.hash_ranges import Cut, RankTask, cuts, mapped, rank_lines
 from accord.data.held_out import EvaluationSet, read_held_out
 from accord.data.jobs import Facts, Stages, written
 from accord.data.shards import CleanTask, Shard, clean_shard, read_source, read_tasks
 from accord.data.store import FORMAT, write_manifest
+from accord.data.thresholds import Cut, RankTask, cuts, mapped, rank_lines
 from accord.data.verify import (
     CheckTask,
     check_shard,

@@ -16,30 +16,25 @@ from accord.data.dedup import (
     pairwise_meetings,
 )
 from accord.data.hash_ranges import (
-    CutTask,
     DropTask,
     Gone,
     PivotTask,
     Range,
     RangeTask,
-    RankTask,
     SortTask,
     count_ranges,
     count_shared,
-    cut_lines,
-    cuts,
     drop_lines,
     find_duplicates,
     find_halves,
     find_overlap,
     gone_by_shard,
-    mapped,
     order_common,
-    rank_lines,
     sort_shard,
 )
 from accord.data.jobs import Facts, Report, Stages
 from accord.data.shards import CLEAN, Shard
+from accord.data.thresholds import CutTask, RankTask, cut_lines, cuts, mapped, rank_lines
 
 
 @dataclass

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from accord.data.dedup import Mask
-from accord.data.hash_ranges import Cut, RankTask
 from accord.data.jobs import Facts, Report, written
 from accord.data.shards import Shard
 from accord.data.store import IDS, OFFSETS
+from accord.data.thresholds import Cut, RankTask
 from accord.data.vocabulary import Vocabulary
 from accord.data.word_cache import Encoder
 

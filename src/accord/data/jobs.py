@@ -56,8 +56,8 @@ def carry_out(job: Job[Task], report: Report) -> Facts:
     if found is None:
         _refuse_elsewhere(job.folder)
         found = job.function(job.task, report)
-        # Not synced: a note that a power cut took is a task done again, no more.
-        with written(job.note, sync=False) as file:
+        # A note that a power cut took is a task done again, no more; unless its input is gone.
+        with written(job.note, sync=job.spent is not None) as file:
             file.write(json.dumps(sealed({"result": found})).encode())
     if job.spent is not None:
         job.spent.unlink(missing_ok=True)

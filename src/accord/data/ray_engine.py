@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from accord.data.workers import Argument, Result, Work, WorkerEndedError
@@ -67,7 +68,8 @@ class RayEngine:
         ray = self._ray
         # Spread, as what a task reads and writes lies on the shared disk.
         remote = ray.remote(num_cpus=1, max_retries=_RETRIES, scheduling_strategy="SPREAD")(_run)
-        wanted = [remote.remote(work, argument) for argument in arguments]
+        here = Path.cwd()
+        wanted = [remote.remote(work, argument, here) for argument in arguments]
         results: dict[Any, tuple[Result, int]] = {}
         pending = list(wanted)
         try:
@@ -92,8 +94,16 @@ class RayEngine:
         return [results[task][0] for task in wanted]
 
 
-def _run(work: Work[Argument, Result], argument: Argument) -> tuple[Result, int]:
-    """The result of a task, and how many steps it took."""
+def _run(work: Work[Argument, Result], argument: Argument, here: Path) -> tuple[Result, int]:
+    """The result of a task, and how many steps it took; relative paths mean what they do `here`."""
+    try:
+        os.chdir(here)
+    except OSError:
+        raise AccordError(
+            f"the machine {socket.gethostname()} does not see this directory",
+            where=str(here),
+            fix="run the command in a directory that all machines share, under the same path",
+        ) from None
     steps = 0
 
     def report(done: int) -> None:
