@@ -536,5 +536,5 @@ def test_manifest_is_plain_json_with_the_inputs_hashes(toy):
     manifest = json.loads((store.directory / "manifest.json").read_text())
     path = toy.parent / "train.de"
     sums = {entry["path"]: entry["sha256"] for entry in manifest["inputs"]}
-    assert sums[str(path)] == hashlib.sha256(path.read_bytes()).hexfiles()
+    assert sums[str(path)] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert len(sums) == 4 * 3
