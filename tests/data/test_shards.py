@@ -146,6 +146,20 @@ def test_after_kill_9_the_next_run_goes_on_where_the_last_one_was(repetitive, mo
     assert len(again) == len(set(again)) < 12
 
 
+def test_ended_amid_publishing_it_is_made_anew(repetitive, monkeypatch):
+    whole = made(repetitive)
+
+    def ended_here(_):
+        raise KeyboardInterrupt
+
+    for _ in range(2):
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr("accord.data.prepare.stamp_of", ended_here)
+            made(repetitive)
+        assert list((repetitive.parent / "store").glob(".building-*"))
+    assert made(repetitive) == whole
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_killed_worker_loses_nothing_that_is_finished(repetitive):

@@ -226,6 +226,9 @@ def _publish(
     """Make a finished and checked store the current one, and drop the one before."""
     name = built.manifest["data"]
     with writing_errors(directory):
+        # From here on the notes in it would speak of files that have gone to their place.
+        shutil.rmtree(building / "done")
+        shutil.rmtree(building / "old", ignore_errors=True)
         put_in_place(built.data, directory / name, aside=building / "old")
         for file, entry in built.manifest["files"].items():
             path = (directory / name / file).resolve()
