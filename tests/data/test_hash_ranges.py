@@ -26,6 +26,7 @@ from hashed_corpora import corpus
 NUMBERS = st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 5), max_size=30)
 
 
+@settings(max_examples=30)
 @given(st.lists(NUMBERS, min_size=1, max_size=4), st.integers(1, 130))
 def test_a_cut_takes_the_lowest_of_all_shards_and_of_equal_ones_the_first(shards, count):
     arrays = [np.array(shard, dtype=np.uint64) for shard in shards]

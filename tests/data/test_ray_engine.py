@@ -24,16 +24,6 @@ def test_without_ray_it_is_said_how_to_get_it(toy, monkeypatch):
         prepare(load(toy), engine="ray")
 
 
-@pytest.fixture(scope="module")
-def engine():
-    """One cluster of two cores for all tests; `prepare` finds it and leaves it alone."""
-    ray = pytest.importorskip("ray")
-    # Workers cannot import this file: what they need of it travels with the task.
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    with RayEngine(2, None) as found:
-        yield found
-
-
 def dies_once(folder, report):
     if not (folder / "died").exists():
         (folder / "died").touch()
@@ -56,29 +46,35 @@ class Steps(Silent):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_task_whose_worker_was_killed_is_done_again(engine, tmp_path):
+@pytest.mark.timeout(900)  # a busy machine is no failure
+def test_the_same_bytes_as_local_though_workers_are_killed(toy, monkeypatch):
+    """One test, as starting Ray takes longer than all the rest."""
+    ray = pytest.importorskip("ray")
+    # Workers cannot import this file: what they need of it travels with the task.
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    local = files(prepare(load(toy), workers=1, shard_lines=250).store.directory)
+    shutil.rmtree(toy.parent / "store")
+    with RayEngine(2, None) as engine:
+        a_task_is_done_again(engine, toy.parent / "alone")
+        monkeypatch.setattr("accord.data.build_store.encode_shard", dying_encode)
+        experiment = load(toy, ["prepare.memory=0.000010"])
+        store = prepare(experiment, engine="ray", shard_lines=250).store  # finds the one at work
+        assert (toy.parent / "died").exists()
+        assert files(store.directory) == local
+        shutil.rmtree(store.directory)
+        errors_arrive_as_they_were(toy)
+    assert not ray.is_initialized()
+
+
+def a_task_is_done_again(engine, folder):
+    folder.mkdir()
     progress = Steps()
-    assert engine.run(dies_once, [tmp_path, tmp_path], progress) == ["alive", "alive"]
-    assert (tmp_path / "died").exists()
+    assert engine.run(dies_once, [folder, folder], progress) == ["alive", "alive"]
+    assert (folder / "died").exists()
     assert progress.seen[-1] == 6
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_the_same_bytes_as_local_though_a_worker_is_killed(engine, toy, monkeypatch):
-    experiment = load(toy, ["prepare.memory=0.000010"])
-    local = files(prepare(load(toy), workers=1, shard_lines=250).store.directory)
-    shutil.rmtree(toy.parent / "store")
-    monkeypatch.setattr("accord.data.build_store.encode_shard", dying_encode)
-    store = prepare(experiment, engine="ray", shard_lines=250).store
-    assert (toy.parent / "died").exists()
-    assert files(store.directory) == local
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_errors_arrive_as_they_were(engine, toy):
+def errors_arrive_as_they_were(toy):
     write_lines(toy.parent / "train.de", [sentence(i, "de") for i in range(590)])
     with pytest.raises(AccordError, match="590") as caught:
         prepare(load(toy), engine="ray")
