@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy._core import _multiarray_umath
 
 from accord.config.load import load
 from accord.config.schema import Corpus
-from accord.data.batches import gather
+from accord.data.batches import BatchStream, gather
 from accord.data.encode import encode_shard
 from accord.data.prepare import prepare
 from accord.data.shards import ReadTask, read_source, read_tasks
@@ -195,6 +196,14 @@ def test_a_store_of_many_shards_is_read_like_one_of_few(repetitive):
             assert [row.tolist() for row in first] == [row.tolist() for row in second]
             for a, b in zip(gather(first, lines), gather(second, lines), strict=True):
                 assert np.array_equal(a, b)
+    streams = (
+        BatchStream(made.corpora, made.languages, made.vocabulary.tags, batch_tokens=300, seed=3)
+        for made in (few, many)
+    )
+    for (_, one), (_, other) in islice(zip(*streams, strict=True), 10):
+        assert np.array_equal(one.source_BS, other.source_BS)
+        assert np.array_equal(one.target_BT, other.target_BT)
+        assert one.update_target_tokens == other.update_target_tokens
     cuts = [cut(store, repetitive.parent / name, 60) for store, name in ((few, "a"), (many, "b"))]
     assert contents(cuts[0]) == contents(cuts[1])
     accounts = [[{**e, "shards": 0} for e in made.manifest["corpora"]] for made in cuts]
