@@ -194,7 +194,7 @@ def test_prepare_prints_tables_and_writes_json(toy, tmp_path):
     run = accord("prepare", toy, "--json", tmp_path / "s.json", NO_COLOR="1")
     for part in ("lines read", "− overlap", "= training lines", "zero-shot", "Languages"):
         assert part in run.stdout
-    assert "reading and cleaning" in run.stderr
+    assert "cleaning (1,800)" in run.stderr
     facts = json.loads((tmp_path / "s.json").read_text())
     rows = {row["direction"]: row for row in facts["directions"]}
     assert rows["de-fr"] == {

@@ -10,10 +10,24 @@ MOST_THREADS = 1024
 
 def free_memory() -> int | None:
     """Bytes that programs may still take without swapping; None where nobody says."""
+    return _memory_fact("MemAvailable")
+
+
+def total_memory() -> int | None:
+    """Bytes of memory that there are, or that a container may take; None where nobody says."""
+    try:
+        allowed = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
+    except (OSError, ValueError):  # no such limit, or "max"
+        allowed = None
+    known = [found for found in (_memory_fact("MemTotal"), allowed) if found is not None]
+    return min(known, default=None)
+
+
+def _memory_fact(name: str) -> int | None:
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         facts = dict(line.split(":", 1) for line in lines)
-        return int(facts["MemAvailable"].split()[0]) * 1024
+        return int(facts[name].split()[0]) * 1024
     except (OSError, ValueError, LookupError):
         return None
 

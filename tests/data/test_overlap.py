@@ -8,24 +8,18 @@ from hypothesis import strategies as st
 
 from accord.data.dedup import (
     HashedCorpus,
+    common_pivots,
+    halve,
     hash_lines,
+    kth_lowest,
     make_disjoint,
+    pairwise_meetings,
     priority,
     shared_strings,
-    split_pairwise,
 )
+from hashed_corpora import corpus
 
 LANGUAGES = ("en", "de", "es", "fr", "it")
-
-
-def corpus(pair, lines):
-    """A corpus of (first, second) sentence numbers; equal numbers are equal sentences."""
-    first, second = pair
-    sides = (
-        hash_lines(f"{first}{a}" for a, _ in lines),
-        hash_lines(f"{second}{b}" for _, b in lines),
-    )
-    return HashedCorpus(pair, sides, np.ones(len(lines), dtype=bool))
 
 
 def zero_shot_of(pairs):
@@ -36,6 +30,15 @@ def zero_shot_of(pairs):
         for pair in combinations(sorted(used), 2)
         if frozenset(pair) not in supervised
     )
+
+
+def split_pairwise(corpora, pairs, seed):
+    """The paper's procedure, on corpora that are held as a whole."""
+    for meeting in pairwise_meetings([c.languages for c in corpora], pairs):
+        first, second = corpora[meeting.first], corpora[meeting.second]
+        common, order = common_pivots(first, second, meeting, seed)
+        middle = kth_lowest([np.sort(order)], len(common) // 2 + 1)
+        halve(first, second, meeting, seed, middle)
 
 
 @st.composite

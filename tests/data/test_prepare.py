@@ -17,8 +17,10 @@ import pytest
 import accord.data.build_store
 from accord.config.load import load
 from accord.data.prepare import _fingerprint, prepare
+from accord.data.shards import Shard
 from accord.data.store import Store, write_manifest
 from accord.errors import AccordError
+from store_digests import files
 from toy_corpus import sentence, write_experiment, write_lines
 
 LANGUAGES = ["en", "de", "fr", "es"]
@@ -27,15 +29,6 @@ LANGUAGES = ["en", "de", "fr", "es"]
 def texts(store, pair, language):
     corpus = next(c for c in store.corpora if c.name == pair)
     return store.vocabulary.decode([row.tolist() for row in corpus.side(language)])
-
-
-def digest(directory: Path) -> dict[str, str]:
-    """Every file of a store but the machine's own stamps."""
-    return {
-        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name not in ("stamps.json", ".lock")
-    }
 
 
 def left_behind(directory: Path) -> set[str]:
@@ -167,27 +160,40 @@ def test_limits_give_nested_subsets(toy):
     assert found[50] < found[100]
 
 
-def renamed_as_format_1(store, fingerprint):
-    """Make a store what a former version would have written."""
-    manifest = store.manifest | {"format": 1, "fingerprint": fingerprint, "data": fingerprint}
-    store.data.rename(store.directory / fingerprint)
+def made_as_before(store, fingerprint, store_format):
+    """Make a store what a former version would have written: one file per side and kind."""
+    manifest = json.loads(json.dumps(store.manifest))
+    manifest |= {"format": store_format, "fingerprint": fingerprint, "data": fingerprint}
+    for entry in manifest["corpora"]:
+        assert len(entry.pop("shards")) == 1
+    data = store.data.rename(store.directory / fingerprint)
+    for path in (data / "train").iterdir():
+        path.rename(path.with_name(path.name.replace(".00000.", ".")))
+    manifest["files"] = {
+        name.replace(".00000.", "."): entry for name, entry in manifest["files"].items()
+    }
     write_manifest(store.directory, manifest)
 
 
+@pytest.mark.parametrize("store_format", [1, 2])
 @pytest.mark.parametrize(("duplicates", "limit"), [(True, 50), (False, 50), (False, None)])
-def test_a_store_of_before_is_read_and_kept_unless_the_processor_had_a_say(toy, duplicates, limit):
-    """A limit among repeated pairs kept just any of the equal ones."""
+def test_a_store_of_before_is_read_and_kept_unless_the_processor_had_a_say(
+    toy, duplicates, limit, store_format
+):
+    """In format 1, a limit among repeated pairs kept just any of the equal ones."""
     changes = [f"cleaning.duplicates={str(duplicates).lower()}"]
     experiment = load(toy, [*changes, f"corpora.0.limit={limit or 'null'}"])
     store = prepare(experiment).store
     sums = {entry["path"]: entry["sha256"] for entry in store.manifest["inputs"]}
-    before = _fingerprint(experiment, sums, format=1)
+    before = _fingerprint(experiment, sums, format=store_format)
     assert before != store.manifest["fingerprint"]
-    renamed_as_format_1(store, before)
-    assert Store(store.directory).manifest["format"] == 1
+    expected = texts(store, "en-de", "de")
+    made_as_before(store, before, store_format)
+    assert Store(store.directory).manifest["format"] == store_format
+    assert texts(Store(store.directory), "en-de", "de") == expected
     built = prepare(experiment).built
-    assert built == (not duplicates and limit is not None)
-    assert Store(store.directory).manifest["format"] == (2 if built else 1)
+    assert built == (store_format == 1 and not duplicates and limit is not None)
+    assert Store(store.directory).manifest["format"] == (3 if built else store_format)
 
 
 def test_an_up_to_date_store_is_cleared_of_what_a_killed_process_left(toy):
@@ -268,11 +274,11 @@ def test_text_that_looks_like_tags_stays_text(toy):
 
 def test_the_second_time_nothing_is_done(toy, monkeypatch):
     first = prepare(load(toy))
-    before = digest(first.store.directory)
+    before = files(first.store.directory)
     monkeypatch.setattr("accord.data.prepare.Build", None)
     second = prepare(load(toy))
     assert (first.built, second.built) == (True, False)
-    assert digest(second.store.directory) == before
+    assert files(second.store.directory) == before
 
 
 def test_changed_inputs_or_settings_build_anew_and_leave_one_store(toy):
@@ -303,7 +309,7 @@ def test_the_same_bytes_for_any_hash_seed_and_number_of_workers(toy):
             check=True,
             capture_output=True,
         )
-        found.append(digest(toy.parent / "store"))
+        found.append(files(toy.parent / "store"))
         shutil.rmtree(toy.parent / "store")
     assert found[0] == found[1]
     assert len(found[0]) == 1 + 1 + 3 * 4 + 2 * 4  # manifest, vocabulary, ids and offsets, text
@@ -376,7 +382,7 @@ def test_a_full_disk(toy, monkeypatch):
 
 
 def test_a_full_disk_does_not_harm_the_store_that_is_there(toy, monkeypatch):
-    before = digest(prepare(load(toy)).store.directory)
+    before = files(prepare(load(toy)).store.directory)
 
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -384,7 +390,7 @@ def test_a_full_disk_does_not_harm_the_store_that_is_there(toy, monkeypatch):
     monkeypatch.setattr("accord.data.encode._SideWriter.write", full)
     with pytest.raises(AccordError, match="no space left"):
         prepare(load(toy, ["seed=9"]))
-    assert digest(toy.parent / "store") == before
+    assert files(toy.parent / "store") == before
     assert Store(toy.parent / "store").manifest["seed"] == 1
 
 
@@ -433,13 +439,13 @@ def start(toy, *options):
 
 @pytest.mark.timeout(600)  # a busy machine is no failure
 @pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupted_at_any_moment_it_leaves_nothing(toy, signal_number, code):
+def test_interrupted_it_leaves_what_is_finished_and_nothing_else(toy, signal_number, code):
     for language in LANGUAGES:  # enough lines that the signal finds it at work
         lines = [sentence(i, language) for i in range(60_000)]
         write_lines(toy.parent / f"train.{language}", lines)
     process = start(toy, "--workers", "2")
-    spooled = (toy.parent / "store").glob
-    while not any(path.stat().st_size for path in spooled(".building-*/spool/*.txt")):
+    noted = (toy.parent / "store").glob
+    while not list(noted(".building-*/done/read/*.json")):
         assert process.poll() is None, process.communicate()  # its workers have not begun yet
         time.sleep(0.01)
     for _ in range(3):  # impatience must not break into the clearing up
@@ -448,10 +454,12 @@ def test_interrupted_at_any_moment_it_leaves_nothing(toy, signal_number, code):
     _, errors = process.communicate()
     assert process.returncode == code, errors
     assert "Traceback" not in errors
-    assert left_behind(toy.parent / "store") <= {".lock", "stamps.json"}
+    (building,) = noted(".building-*")
+    assert left_behind(toy.parent / "store") <= {".lock", "stamps.json", building.name}
+    assert not list(building.glob("done/check/*"))
 
 
-def test_after_kill_9_the_next_run_cleans_up_and_succeeds(toy):
+def test_what_a_run_cannot_go_on_with_is_cleared_away(toy):
     building = toy.parent / "store" / ".building-1234abcd"
     building.mkdir(parents=True)
     (building / "rubbish").write_text("x")
@@ -460,27 +468,23 @@ def test_after_kill_9_the_next_run_cleans_up_and_succeeds(toy):
 
 
 def test_an_overlap_that_slips_through_is_an_error_not_a_warning(toy, monkeypatch):
-    monkeypatch.setattr("accord.data.build_store.make_disjoint", lambda *_: None)
+    monkeypatch.setattr("accord.data.hash_ranges.make_disjoint", lambda *_: None)
     message = refused(toy)
     assert "en sentences stand in both en-de and en-fr" in message
 
 
 def test_a_held_out_line_that_slips_through_is_an_error(toy, monkeypatch):
     write_lines(toy.parent / "dev.de", [sentence(i, "de") for i in range(20)])
-    monkeypatch.setattr("accord.data.build_store.Build._drop_held_out", lambda *_: None)
+    monkeypatch.setattr("accord.data.hash_ranges.contains", lambda _, values: values != values)
     assert "de lines of corpus en-de are dev or test lines" in refused(toy)
 
 
 def test_text_that_is_not_what_was_cleaned_is_an_error(toy, monkeypatch):
-    """As when the workers of a killed run write into the files of this one."""
-    real = accord.data.build_store.encode_corpus
-
-    def meddled(spool, *rest, **options):
-        path = spool.text_file("en")
-        path.write_text(path.read_text("utf-8").replace("house", "mouse"), "utf-8")
-        return real(spool, *rest, **options)
-
-    monkeypatch.setattr("accord.data.build_store.encode_corpus", meddled)
+    """As when somebody writes into the files of this run."""
+    real = Shard.pairs
+    monkeypatch.setattr(
+        Shard, "pairs", lambda shard: ((a.replace("house", "mouse"), b) for a, b in real(shard))
+    )
     assert "the en lines of corpus en-de are not those cleaned" in refused(toy)
 
 
@@ -490,20 +494,6 @@ def test_what_is_verified_leaves_out_pairs_of_too_many_subwords(toy):
     after = {s["strings"] for s in store.manifest["overlap"]["after"]}
     english = {c.name: set(texts(store, c.name, "en")) for c in store.corpora}
     assert len(english["en-de"] & english["en-fr"]) in after
-
-
-def test_every_run_works_in_a_folder_of_its_own(toy, monkeypatch):
-    seen = []
-
-    def build(_experiment, directory, *_):
-        seen.append(directory.name)
-        raise AccordError("enough")
-
-    monkeypatch.setattr("accord.data.prepare.Build", build)
-    for _ in range(2):
-        refused(toy)
-    assert seen[0] != seen[1]
-    assert all(name.startswith(".building-") for name in seen)
 
 
 def test_a_directory_with_a_manifest_of_another_is_left_alone(toy):

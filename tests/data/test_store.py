@@ -36,18 +36,20 @@ def test_an_up_to_date_prepare_keeps_what_opening_the_store_found_out(store, toy
 
 
 def test_truncated(store):
-    path = store.data / "train/en-de.de.ids"
+    path = store.data / "train/en-de.de.00000.ids"
     path.write_bytes(path.read_bytes()[:-2])
-    with pytest.raises(AccordError, match=r"en-de\.de\.ids: the file has .* bytes and should have"):
+    with pytest.raises(
+        AccordError, match=r"en-de\.de\.00000\.ids: the file has .* bytes and should have"
+    ):
         Store(store.directory)
 
 
 def test_altered_at_the_same_length(store):
-    path = store.data / "train/en-fr.en.ids"
+    path = store.data / "train/en-fr.en.00000.ids"
     data = bytearray(path.read_bytes())
     data[10] ^= 1
     path.write_bytes(data)
-    with pytest.raises(AccordError, match=r"en-fr\.en\.ids: the file was altered"):
+    with pytest.raises(AccordError, match=r"en-fr\.en\.00000\.ids: the file was altered"):
         Store(store.directory)
 
 
@@ -75,7 +77,7 @@ def test_nothing_there(tmp_path):
 
 
 def test_a_damaged_store_is_rebuilt_by_prepare(store, toy):
-    (store.data / "train/en-de.de.ids").write_bytes(b"")
+    (store.data / "train/en-de.de.00000.ids").write_bytes(b"")
     assert prepare(load(toy)).built
     assert Store(store.directory).manifest == store.manifest
 

@@ -29,7 +29,7 @@ def cases(place):
     """A command to kill, how many steps of writing it has, and what must come of it in the end."""
     return {
         "train": ([*place.training(place.run, 12), "--accept-changes"], 60, place.trains_on),
-        "prepare": (["prepare", str(place.toy), "--workers", "1", "-q"], 60, place.prepares),
+        "prepare": (["prepare", str(place.toy), "--workers", "1", "-q"], 200, place.prepares),
         "evaluate": ([*place.evaluating(place.run), "--limit", "2"], 80, place.evaluates),
         "export": (exporting(place), 40, place.exports),
         "average": (["average", str(place.run), "--last", "2"], 14, place.averages),

@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -81,8 +81,19 @@ def prepare(
     overrides: Overrides = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, max=256, help="Processes and threads; by default all cores."),
+        typer.Option(min=1, max=256, help="Processes; by default all cores."),
     ] = None,
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option(help="Processes of this machine, or Ray.")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="With --engine ray: a running cluster, or auto; else it starts one."),
+    ] = None,
+    estimate: Annotated[
+        bool,
+        typer.Option("--estimate", help="Only say what it will take, from a sample of the data."),
+    ] = False,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the statistics as JSON ('-': stdout)."),
@@ -98,8 +109,10 @@ def prepare(
 ) -> None:
     """Turn text into a clean, disjoint, tokenised store.
 
-    Every line that was read is accounted for. With --from-store no text is read: corpora keep
-    --pairs pairs each, all else stays as it was.
+    Every line that was read is accounted for. Interrupted, it goes on where it was when you run it
+    again. --estimate says what it will take. On a cluster that is running: --engine ray --address
+    auto. With --from-store no text is read: corpora keep --pairs pairs each, all else stays as it
+    was.
 
     Example: accord prepare recipes/demo.yaml
     """
@@ -114,11 +127,16 @@ def prepare(
     if json_file is not None and str(json_file) != "-":
         check_writable(json_file)
     settings = load(experiment, overrides or ())
+    if address is not None and engine != "ray":
+        raise typer.BadParameter("--address goes with --engine ray")
     if from_store is not None or pairs is not None:
         _cut(settings, from_store, pairs, json_file)
         return
+    if estimate:
+        _estimate(settings, workers, json_file, quiet)
+        return
     with shown_progress(quiet) as progress:
-        result = run(settings, workers=workers, progress=progress)
+        result = run(settings, workers=workers, progress=progress, engine=engine, address=address)
     facts = statistics(result.store, settings)
     if str(json_file) != "-":
         Console().print(tables(facts))
@@ -136,6 +154,23 @@ def _write_json(facts: dict[str, Any], to: Path | None) -> None:
     elif to is not None:
         with atomic_write(to) as file:
             file.write(text + "\n")
+
+
+def _estimate(
+    settings: "Experiment", workers: int | None, json_file: Path | None, quiet: bool
+) -> None:
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from accord.data.estimate import estimate, table
+    from accord.progress import shown_progress
+
+    with shown_progress(quiet) as progress:
+        found = estimate(settings, workers=workers, progress=progress)
+    if str(json_file) != "-":
+        Console().print(table(found))
+    _write_json(asdict(found), json_file)
 
 
 def _cut(

@@ -31,8 +31,9 @@ def init(
 ) -> None:
     """Write an experiment file for your own text.
 
-    Languages and formats are found, sizes chosen. Nothing is asked and nothing is overwritten. Corpora are files named alike but for the language
-    (corpus.en, corpus.de), or files of both: .tsv .jsonl .tmx .parquet .arrow, zips of OPUS.
+    Languages and formats are found, sizes chosen. Nothing is asked and nothing is overwritten.
+    Corpora are files named alike but for the language (corpus.en, corpus.de), or files of both:
+    .tsv .jsonl .tmx .parquet .arrow, zips of OPUS.
 
     Example: accord init texts/ --output mine.yaml
     """

@@ -184,6 +184,14 @@ class VocabularySettings(Section):
     """Share of each language in that sample: 1 is natural, higher is more even."""
 
 
+class PrepareSettings(Section):
+    """How prepared data is made; none of it changes the result."""
+
+    memory: Annotated[Real, Field(gt=0)] | None = None
+    """Gigabytes that choosing among lines may take, on one machine and all processes together: the
+    less, the more passes. By default a quarter of what the machine has."""
+
+
 class OptimizerSettings(Section):
     """How gradients become steps. A plain string is a kind."""
 
@@ -310,6 +318,8 @@ class Experiment(Section):
     """Which lines are mended or dropped."""
     vocabulary: VocabularySettings = VocabularySettings()
     """The shared subword vocabulary."""
+    prepare: PrepareSettings = PrepareSettings()
+    """How the data is prepared."""
     store: Directory = "stores/{name}"
     """Directory of the prepared data; {name} is the experiment's name."""
     model: ModelSettings = ModelSettings()

@@ -2,6 +2,7 @@
 
 import hashlib
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -47,6 +48,16 @@ def hash_lines(lines: Iterable[str], matching: Matching = "exact") -> Hashes:
 def hash_line(text: str) -> bytes:
     """The eight bytes that stand for a text."""
     return hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest()
+
+
+def kth_lowest(ordered: Sequence[Hashes], count: int) -> int:
+    """The `count`-th lowest number of several sorted arrays, found by counting alone."""
+    low, high = 0, 2**64 - 1
+    while low < high:
+        middle = (low + high) // 2
+        below = sum(int(np.searchsorted(a, np.uint64(middle), "right")) for a in ordered)
+        low, high = (low, middle) if below >= count else (middle + 1, high)
+    return low
 
 
 def priority(hashes: Hashes, seed: int, *salt: str) -> Hashes:
@@ -161,21 +172,31 @@ class Shared:
 ZeroShotPairs = frozenset[frozenset[str]]
 
 
-def _meetings(corpora: Sequence[HashedCorpus]) -> Iterator[tuple[str, HashedCorpus, HashedCorpus]]:
-    """Every pivot language with every two corpora that meet in it."""
-    for first, second in combinations(corpora, 2):
-        for pivot in first.languages:
-            if pivot in second.languages:
-                yield pivot, first, second
+@dataclass(frozen=True)
+class Meeting:
+    """Two corpora, by their places, that meet in a pivot and complete a listed pair."""
+
+    pivot: str
+    first: int
+    second: int
+    pair: tuple[str, str]
 
 
-def shared_strings(corpora: Sequence[HashedCorpus], zero_shot: ZeroShotPairs) -> list[Shared]:
-    """The overlap of every two corpora that meet in a language, language by language."""
+def meeting_languages(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """The languages that stand in two corpora at least, in the order of the corpora."""
+    counts = Counter(language for pair in pairs for language in pair)
+    return [language for language, corpora in counts.items() if corpora > 1]
+
+
+def shared_strings(
+    corpora: Sequence[HashedCorpus], zero_shot: ZeroShotPairs, only: str | None = None
+) -> list[Shared]:
+    """The overlap of every two corpora that meet in a language, language by language, or in one."""
     found = []
-    for pivot in dict.fromkeys(language for corpus in corpora for language in corpus.languages):
-        members = [corpus for corpus in corpora if pivot in corpus.languages]
-        if len(members) < 2:
+    for pivot in meeting_languages([corpus.languages for corpus in corpora]):
+        if only not in (None, pivot):
             continue
+        members = [corpus for corpus in corpora if pivot in corpus.languages]
         # Sorting is what takes long, so it is done once a corpus and not once a meeting.
         strings = [corpus.strings(pivot) for corpus in members]
         for (first, some), (second, others) in combinations(zip(members, strings, strict=True), 2):
@@ -186,19 +207,30 @@ def shared_strings(corpora: Sequence[HashedCorpus], zero_shot: ZeroShotPairs) ->
     return found
 
 
-def make_disjoint(corpora: Sequence[HashedCorpus], zero_shot: ZeroShotPairs, seed: int) -> None:
+def conflicts(members: Sequence[tuple[str, str]], pivot: str, zero_shot: ZeroShotPairs) -> Mask:
+    """Which two corpora, all of which have the pivot, complete a zero-shot pair."""
+    ends = [(set(pair) - {pivot}).pop() for pair in members]
+    return np.array([[frozenset((a, b)) in zero_shot for b in ends] for a in ends], dtype=np.bool_)
+
+
+def make_disjoint(
+    corpora: Sequence[HashedCorpus],
+    zero_shot: ZeroShotPairs,
+    seed: int,
+    only: str | None = None,
+) -> None:
     """Mode `disjoint`: a pivot sentence stays only in corpora that do not conflict.
 
     With one pivot language and no other data between the rest, as in English-centred sets, every
     two corpora conflict, and each shared sentence goes to exactly one of them, each being equally
     likely. In richer graphs it stays in a random maximal set of corpora without conflict.
+    Pivots are dealt with in the order of their names; with `only`, just that one is.
     """
-    for pivot in sorted({language for corpus in corpora for language in corpus.languages}):
+    for pivot in sorted(meeting_languages([corpus.languages for corpus in corpora])):
+        if only not in (None, pivot):
+            continue
         members = [corpus for corpus in corpora if pivot in corpus.languages]
-        conflict = np.array(
-            [[frozenset((a.other(pivot), b.other(pivot))) in zero_shot for b in members]
-             for a in members]
-        )  # fmt: skip
+        conflict = conflicts([corpus.languages for corpus in members], pivot, zero_shot)
         if not conflict.any():
             continue
         strings = [corpus.strings(pivot) for corpus in members]
@@ -233,20 +265,35 @@ def _greedy(holds: Mask, order: npt.NDArray[np.int64], conflict: Mask) -> Mask:
     return stays
 
 
-def split_pairwise(
-    corpora: Sequence[HashedCorpus], pairs: Sequence[tuple[str, str]], seed: int
-) -> None:
-    """Mode `pairwise`, the paper's procedure: halve the common pivots of each listed pair.
+def pairwise_meetings(
+    corpora: Sequence[tuple[str, str]], pairs: Sequence[tuple[str, str]]
+) -> Iterator[Meeting]:
+    """Mode `pairwise`, the paper's procedure: whose common pivots are halved, in which order.
 
     The pairs are taken in turn, each on what the ones before have left, so that no sentence is
     lost everywhere (independent splits of three pairs would lose a quarter of them).
     """
-    for source, target in pairs:
-        for pivot, first, second in _meetings(corpora):
-            if {first.other(pivot), second.other(pivot)} != {source, target}:
-                continue
-            common = np.intersect1d(first.strings(pivot), second.strings(pivot), True)
-            order = np.argsort(priority(common, seed, pivot, source, target), kind="stable")
-            half = len(common) // 2
-            first.remove(pivot, np.sort(common[order[:half]]))
-            second.remove(pivot, np.sort(common[order[half:]]))
+    for pair in pairs:
+        for (i, first), (j, second) in combinations(enumerate(corpora), 2):
+            for pivot in first:
+                if pivot in second and {*first, *second} - {pivot} == set(pair):
+                    yield Meeting(pivot, i, j, pair)
+
+
+def common_pivots(
+    first: HashedCorpus, second: HashedCorpus, meeting: Meeting, seed: int
+) -> tuple[Hashes, Hashes]:
+    """The pivot sentences that both corpora have, and the order in which they are shared out."""
+    pivot = meeting.pivot
+    common = np.intersect1d(first.strings(pivot), second.strings(pivot), True)
+    return common, priority(common, seed, pivot, *meeting.pair)
+
+
+def halve(
+    first: HashedCorpus, second: HashedCorpus, meeting: Meeting, seed: int, middle: int
+) -> None:
+    """Common pivots before the middle one stay in the second corpus, the others in the first."""
+    common, order = common_pivots(first, second, meeting, seed)
+    before: Mask = order < np.uint64(middle)
+    first.remove(meeting.pivot, common[before])
+    second.remove(meeting.pivot, common[~before])

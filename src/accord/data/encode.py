@@ -1,130 +1,28 @@
-"""Second pass: the vocabulary is trained on the lines that stayed, and they become token ids."""
+"""Second pass: the lines that stayed give the vocabulary its sample, and become token ids."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import chain, compress, islice
+from functools import lru_cache
+from itertools import compress, islice
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
-from accord.config.schema import Cleaning, Corpus
-from accord.data.cleaning import Cleaner
-from accord.data.dedup import Hashes, Mask, Matching, hash_lines, lowest, priority
-from accord.data.formats import read_pair
-from accord.data.language_id import LanguageGuesser
+from accord.data.dedup import Mask
+from accord.data.jobs import Facts, Report, written
+from accord.data.shards import Shard
 from accord.data.store import IDS, OFFSETS
+from accord.data.thresholds import Cut, RankTask
 from accord.data.vocabulary import Vocabulary
-from accord.files import writing_errors
-from accord.progress import Progress
-
-# --- First pass over a corpus: read, clean, hash, and set the clean lines down for the second
-# pass.
-
-
-_SPOOL_BLOCK = 5000  # lines between two reports
-
-
-@dataclass(frozen=True)
-class Task:
-    """What one worker needs to know to spool one corpus."""
-
-    corpus: Corpus
-    languages: tuple[str, ...]
-    cleaning: Cleaning
-    matching: Matching
-    directory: Path
-
-
-@dataclass(frozen=True)
-class Spool:
-    """The clean lines of a corpus in two plain files, with 16 bytes of hashes a line beside."""
-
-    corpus: Corpus
-    directory: Path
-    matching: Matching
-    read: int
-    mended: dict[str, int]
-    dropped: dict[str, int]
-
-    def text_file(self, language: str) -> Path:
-        """The clean lines of one language."""
-        return self.directory / f"{self.corpus.pair}.{language}.txt"
-
-    def hashes(self, matching: Matching) -> tuple[Hashes, Hashes]:
-        """A hash for each side of each line."""
-        flat = np.fromfile(_hash_file(self.directory, self.corpus.pair, matching), dtype="<u8")
-        return flat[0::2].copy(), flat[1::2].copy()
-
-    def lines(self, language: str, keep: Mask) -> Iterator[str]:
-        """The lines of one language that are marked."""
-        with self.text_file(language).open(encoding="utf-8", newline="\n") as file:
-            for line, kept in zip(file, keep, strict=True):
-                if kept:
-                    yield line[:-1]
-
-
-def _hash_file(directory: Path, pair: str, matching: Matching) -> Path:
-    return directory / f"{pair}.{matching}.hashes"
-
-
-def spool_corpus(task: Task, report: Callable[[int], None]) -> Spool:
-    """Stream the corpus through cleaning; memory does not grow with its size."""
-    corpus = task.corpus
-    guesser = LanguageGuesser(task.languages) if task.cleaning.wrong_language else None
-    cleaner = Cleaner(task.cleaning, corpus.languages, guesser)
-    kinds: list[Matching] = ["exact"] if task.matching == "exact" else ["exact", "normalised"]
-    paths = [task.directory / f"{corpus.pair}.{language}.txt" for language in corpus.languages]
-    paths += [_hash_file(task.directory, corpus.pair, kind) for kind in kinds]
-    read = 0
-    raw = (
-        pair
-        for source in corpus.train
-        for pair in read_pair(
-            source.path, corpus.languages, format=source.format, columns=source.columns
-        )
-    )
-    with writing_errors(task.directory):
-        files = [path.open("wb") for path in paths]
-        try:
-            while block := list(islice(raw, _SPOOL_BLOCK)):
-                read += len(block)
-                clean = [pair for lines in block if (pair := cleaner.clean(lines)) is not None]
-                for side in (0, 1):
-                    files[side].write("".join(f"{pair[side]}\n" for pair in clean).encode())
-                both = [text for pair in clean for text in pair]
-                for file, kind in zip(files[2:], kinds, strict=True):
-                    file.write(hash_lines(both, kind).tobytes())
-                report(read)
-        finally:
-            for file in files:
-                file.close()
-    return Spool(
-        corpus, task.directory, task.matching, read, dict(cleaner.mended), dict(cleaner.dropped)
-    )
-
+from accord.data.word_cache import Encoder
 
 _BLOCK = 20_000  # lines encoded at once
 BUCKET = 10  # width of a bar of the length histogram, in subwords
 
-
-@dataclass(frozen=True)
-class Encoded:
-    """What encoding one corpus did."""
-
-    keep: Mask
-    """The lines of the spool that were written."""
-    too_long: int
-    tokens: dict[str, int]
-    histogram: dict[str, list[int]]
-    """Per language: how many lines have 0-9 subwords, 10-19 subwords, and so on."""
-
-    @property
-    def lines(self) -> int:
-        """How many were written."""
-        return int(self.keep.sum())
+# --- The sample that the vocabulary is trained on.
 
 
 def sample_sizes(available: dict[str, int], total: int, temperature: float) -> dict[str, int]:
@@ -148,103 +46,130 @@ def sample_sizes(available: dict[str, int], total: int, temperature: float) -> d
     return sizes
 
 
-def vocabulary_sample(
-    spools: Sequence[Spool], keeps: Sequence[Mask], total: int, temperature: float, seed: int
-) -> Iterator[str]:
-    """The sentences that the vocabulary is trained on: filtered training text, each once."""
-    sides: dict[str, list[tuple[Spool, Mask, Hashes]]] = {}
-    for spool, keep in zip(spools, keeps, strict=True):
-        hashes = spool.hashes("exact")
-        for language, side in zip(spool.corpus.languages, hashes, strict=True):
-            order = priority(side, seed, "vocabulary", spool.corpus.pair)
-            sides.setdefault(language, []).append((spool, keep, order))
-    available = {
-        language: sum(int(keep.sum()) for _, keep, _ in parts) for language, parts in sides.items()
-    }
-    sizes = sample_sizes(available, total, temperature)
-    for language in sorted(sides):
-        parts = sides[language]
-        chosen = lowest(np.concatenate([order[keep] for _, keep, order in parts]), sizes[language])
-        start = 0
-        for spool, keep, _ in parts:
-            mask, count = keep.copy(), int(keep.sum())
-            mask[keep] = chosen[start : start + count]
-            start += count
-            yield from spool.lines(language, mask)
+@dataclass(frozen=True)
+class SampleTask:
+    """A shard whose lines were ranked, and where the sample ends on each side."""
+
+    ranked: RankTask
+    cuts: tuple[Cut, Cut]
+
+    @property
+    def name(self) -> str:
+        """For notes."""
+        return self.ranked.name
+
+    def file(self, side: int) -> Path:
+        """The sentences of one side that are in the sample."""
+        return self.ranked.file(side).with_name(f"{self.name}.{side}.txt")
+
+
+def sample_shard(task: SampleTask, report: Report) -> Facts:
+    """Set down the sentences that are in the sample, each side by itself."""
+    shard = task.ranked.shard
+    keep = shard.keep(task.ranked.state)
+    for side, (cut, column) in enumerate(zip(task.cuts, task.ranked.priorities(), strict=True)):
+        mask = keep.copy()
+        mask[keep] = cut.chosen(column)
+        with written(task.file(side)) as file:
+            for pair in compress(shard.pairs(), mask.tolist()) if mask.any() else ():
+                file.write(f"{pair[side]}\n".encode())
+    report(len(keep))
+    return {}
+
+
+def read_sample(tasks: Sequence[SampleTask]) -> Iterator[str]:
+    """The sentences of the sample: language by language, then in the order of corpora and lines."""
+    for language in sorted({name for task in tasks for name in task.ranked.shard.languages}):
+        for task in tasks:
+            if language in task.ranked.shard.languages:
+                path = task.file(task.ranked.shard.languages.index(language))
+                with path.open(encoding="utf-8", newline="\n") as file:
+                    yield from (line[:-1] for line in file)
+
+
+# --- Token ids.
+
+
+@dataclass(frozen=True)
+class EncodeTask:
+    """A shard that becomes files of the store."""
+
+    shard: Shard
+    before: str
+    after: str
+    vocabulary: Path
+    languages: tuple[str, ...]
+    directory: Path
+    max_subwords: int | None
+
+    @property
+    def name(self) -> str:
+        """For notes."""
+        return self.shard.name
 
 
 class _SideWriter:
-    """Appends the sentences of one side to its two files."""
+    """Writes the sentences of one side to its two files."""
 
     def __init__(self, ids: IO[bytes], offsets: IO[bytes]) -> None:
         self._ids, self._offsets = ids, offsets
-        self._end = 0
         self._bars: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._tokens = 0
         offsets.write(np.zeros(1, dtype=OFFSETS).tobytes())
 
-    def write(self, rows: Sequence[Sequence[int]]) -> None:
-        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-        flat = np.fromiter(chain.from_iterable(rows), dtype=IDS, count=int(lengths.sum()))
-        self._ids.write(flat.tobytes())
-        self._offsets.write((self._end + np.cumsum(lengths)).astype(OFFSETS).tobytes())
-        self._end += len(flat)
+    def write(self, rows: Sequence[bytes], lengths: npt.NDArray[np.int64]) -> None:
+        """Append sentences, each given as the bytes of its ids, of so many subwords each."""
+        self._ids.writelines(rows)
+        self._offsets.write((self._tokens + np.cumsum(lengths)).astype(OFFSETS).tobytes())
+        self._tokens += int(lengths.sum())
         bars = np.bincount(lengths // BUCKET, minlength=len(self._bars))
         bars[: len(self._bars)] += self._bars
         self._bars = bars
 
-    @property
-    def tokens(self) -> int:
-        return self._end
-
-    @property
-    def histogram(self) -> list[int]:
-        return [int(count) for count in self._bars]
+    def facts(self) -> Facts:
+        """How many lines have 0-9 subwords, 10-19 subwords, and so on; and all subwords."""
+        return {"tokens": self._tokens, "histogram": self._bars.tolist()}
 
 
-def encode_corpus(
-    spool: Spool,
-    keep: Mask,
-    vocabulary: Vocabulary,
-    directory: Path,
-    *,
-    max_subwords: int | None,
-    threads: int,
-    progress: Progress,
-) -> Encoded:
-    """Write the marked lines of a corpus as token ids, leaving out those of too many subwords."""
-    pair, languages = spool.corpus.pair, spool.corpus.languages
-    lines = zip(*(spool.lines(language, keep) for language in languages), strict=True)
-    longest = max_subwords if max_subwords is not None else np.iinfo(np.int64).max
+@lru_cache(maxsize=1)
+def _encoder(model: bytes, languages: tuple[str, ...]) -> Encoder:
+    """Kept from one shard to the next, with the words that it has come to know."""
+    return Encoder(Vocabulary(model, languages))
+
+
+def encode_shard(task: EncodeTask, report: Report) -> Facts:
+    """Write the lines that are still in as token ids, leaving out those of too many subwords."""
+    shard = task.shard
+    keep = shard.keep(task.before)
+    encoder = _encoder(task.vocabulary.read_bytes(), task.languages)
+    longest = task.max_subwords if task.max_subwords is not None else np.iinfo(np.int64).max
+    paths = [shard.store_files(task.directory, language) for language in shard.languages]
     fits: list[Mask] = [np.zeros(0, dtype=np.bool_)]
-    seen = 0
-    with writing_errors(directory):
-        names = [
-            f"{pair}.{language}.{kind}" for language in languages for kind in ("ids", "offsets")
-        ]
-        files = [(directory / name).open("wb") for name in names]
-        try:
-            writers = (_SideWriter(files[0], files[1]), _SideWriter(files[2], files[3]))
-            while block := list(islice(lines, _BLOCK)):
-                first, second = (
-                    vocabulary.encode(side, threads=threads) for side in zip(*block, strict=True)
-                )
-                fit = [
-                    len(a) <= longest and len(b) <= longest
-                    for a, b in zip(first, second, strict=True)
-                ]
-                for writer, side in zip(writers, (first, second), strict=True):
-                    writer.write(list(compress(side, fit)))
-                fits.append(np.array(fit))
-                seen += len(block)
-                progress.reach(seen)
-        finally:
-            for file in files:
-                file.close()
-    written = keep.copy()
-    written[keep] = np.concatenate(fits)
-    return Encoded(
-        written,
-        seen - int(written.sum()),
-        {language: writer.tokens for language, writer in zip(languages, writers, strict=True)},
-        {language: writer.histogram for language, writer in zip(languages, writers, strict=True)},
-    )
+    pairs, seen = compress(shard.pairs(), keep.tolist()), 0
+    with (
+        written(paths[0][0]) as a,
+        written(paths[0][1]) as b,
+        written(paths[1][0]) as c,
+        written(paths[1][1]) as d,
+    ):
+        writers = (_SideWriter(a, b), _SideWriter(c, d))
+        while block := list(islice(pairs, _BLOCK)):
+            rows = [encoder.encode(side) for side in zip(*block, strict=True)]
+            lengths = [
+                np.fromiter(map(len, side), dtype=np.int64, count=len(side)) // IDS.itemsize
+                for side in rows
+            ]
+            fit: Mask = np.maximum(*lengths) <= longest
+            for writer, side, length in zip(writers, rows, lengths, strict=True):
+                writer.write(list(compress(side, fit.tolist())), length[fit])
+            fits.append(fit)
+            seen += len(block)
+            report(seen)
+    after = keep.copy()
+    after[keep] = np.concatenate(fits)
+    shard.write_keep(task.after, after)
+    return {
+        "lines": int(after.sum()),
+        "too_long": seen - int(after.sum()),
+        "sides": [writer.facts() for writer in writers],
+    }

@@ -5,8 +5,8 @@ A store directory holds `manifest.json` and one data folder that the manifest na
     manifest.json                 what went in, what every step did, size and SHA-256 of every file
     stamps.json                   size and time of files whose checksum was seen to be right
     <fingerprint>/vocabulary.model
-    <fingerprint>/train/en-de.en.ids      uint16, all sentences one after the other
-    <fingerprint>/train/en-de.en.offsets  int64, where each sentence starts, and the end
+    <fingerprint>/train/en-de.en.00000.ids      uint16, the sentences of a shard end to end
+    <fingerprint>/train/en-de.en.00000.offsets  int64, where each sentence starts, and the end
     <fingerprint>/dev/all.en.txt          one sentence a line
 
 Replacing the manifest (one atomic rename) is what makes a new store the current one.
@@ -15,12 +15,15 @@ Replacing the manifest (one atomic rename) is what makes a new store the current
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from accord.data.joined_array import JoinedArray
 from accord.data.vocabulary import Vocabulary
 from accord.errors import AccordError
 from accord.files import atomic_write, read_checked, reading_errors, sealed, sha256_of
@@ -29,14 +32,17 @@ from accord.files import atomic_write, read_checked, reading_errors, sealed, sha
 
 
 Ids = npt.NDArray[np.uint16]
-Offsets = npt.NDArray[np.int64]
+Offsets: TypeAlias = npt.NDArray[np.int64] | JoinedArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Sentences:
-    """Sentence i is `ids[offsets[i]:offsets[i + 1]]`: subwords only, no tag, no end of sentence."""
+    """Sentence i is `ids[offsets[i]:offsets[i + 1]]`: subwords only, no tag, no end of sentence.
 
-    ids: Ids
+    Where they lie in several files, both are read as if it were one.
+    """
+
+    ids: Ids | JoinedArray[np.uint16]
     offsets: Offsets
 
     def __len__(self) -> int:
@@ -48,9 +54,9 @@ class Sentences:
     def __iter__(self) -> Iterator[Ids]:
         return (self[index] for index in range(len(self)))
 
-    def lengths(self) -> npt.NDArray[np.int64]:
-        """The number of subwords of every sentence."""
-        return np.diff(self.offsets)
+    def lengths(self, start: int = 0, stop: int | None = None) -> npt.NDArray[np.int64]:
+        """The number of subwords of every sentence, or of those from `start` to `stop`."""
+        return np.diff(self.offsets[start : len(self) + 1 if stop is None else stop + 1])
 
     @staticmethod
     def of(rows: Sequence[Sequence[int]]) -> "Sentences":
@@ -91,12 +97,16 @@ class ParallelCorpus:
         return self.sides[self.languages.index(language)]
 
 
-FORMAT = 2
-# Of stores that are read. In format 1, which of equal lines a limit kept hung on the processor.
-FORMATS = (1, 2)
+FORMAT = 3
+# Of stores that are read. Up to 2 a corpus was one file per side; 3 has shards. In format 1, which
+# of equal lines a limit kept hung on the processor.
+FORMATS = (1, 2, 3)
 IDS = np.dtype("<u2")
 OFFSETS = np.dtype("<i8")
 _REBUILD = "run `accord prepare` again; it rebuilds a damaged store"
+
+_COUNTED = 1 << 22  # ids counted at once, as counting needs eight bytes for each
+_MAPPED = 256  # files of shards that a store keeps mapped: each costs the process a descriptor
 
 Stamp = tuple[int, int]
 
@@ -199,6 +209,7 @@ class Store:
         self.manifest = read_manifest(directory)
         self.data = directory / self.manifest["data"]
         self.languages: tuple[str, ...] = tuple(self.manifest["languages"])
+        self._map = lru_cache(_MAPPED)(_mapped)
         with reading_errors(self.data):
             self._check_files()
             # Read and small: compared each time, whatever the stamps say.
@@ -241,26 +252,56 @@ class Store:
         counts = {language: np.zeros(size, dtype=np.int64) for language in self.languages}
         for corpus in self.corpora:
             for language, side in zip(corpus.languages, corpus.sides, strict=True):
-                counts[language] += np.bincount(side.ids, minlength=size)
+                for start in range(0, len(side.ids), _COUNTED):
+                    ids = side.ids[start : start + _COUNTED]
+                    counts[language] += np.bincount(ids, minlength=size)
         return counts
 
     def _corpus(self, entry: dict[str, Any]) -> ParallelCorpus:
         first, second = entry["languages"]
-        train = self.data / "train"
-        sides = [
-            Sentences(
-                _mapped(train / f"{entry['pair']}.{language}.ids", IDS),
-                _mapped(train / f"{entry['pair']}.{language}.offsets", OFFSETS),
-            )
-            for language in (first, second)
-        ]
+        sides = [self._side(entry, language) for language in (first, second)]
         directions = tuple((source, target) for source, target in entry["directions"])
         return ParallelCorpus((first, second), (sides[0], sides[1]), directions)
+
+    def _side(self, entry: dict[str, Any], language: str) -> Sentences:
+        files = side_files(self.data / "train", entry, language)
+        if len(files) == 1:
+            return Sentences(_mapped(files[0][0], IDS), _mapped(files[0][1], OFFSETS))
+        tokens = [shard["tokens"][language] for shard in entry["shards"]]
+        lines = [shard["lines"] for shard in entry["shards"]]
+        # Each file ends with the place where its last sentence does; only the last one's counts.
+        lines[-1] += 1
+        return Sentences(
+            JoinedArray(lambda shard: self._map(files[shard][0], IDS), tokens, IDS),
+            JoinedArray(
+                lambda shard: self._map(files[shard][1], OFFSETS),
+                lines,
+                OFFSETS,
+                [0, *accumulate(tokens)],
+            ),
+        )
 
     @property
     def held_out(self) -> "HeldOutSets":
         """The dev and test sentences."""
         return HeldOutSets(self.manifest["held_out"], self.data, checksums(self.manifest))
+
+
+def side_files(train: Path, entry: Mapping[str, Any], language: str) -> list[tuple[Path, Path]]:
+    """The files of one side of a corpus, ids and offsets: of each shard, or of the whole."""
+    if "shards" not in entry:  # before format 3
+        whole = f"{entry['pair']}.{language}"
+        return [(train / f"{whole}.ids", train / f"{whole}.offsets")]
+    return [
+        shard_files(train, entry["pair"], language, number)
+        for number in range(len(entry["shards"]))
+    ]
+
+
+def shard_files(train: Path, pair: str, language: str, shard: int) -> tuple[Path, Path]:
+    """The files of one shard of one side of a corpus: ids and offsets."""
+    name = f"{pair}.{language}.{shard:05d}"
+    return train / f"{name}.ids", train / f"{name}.offsets"
 
 
 def _mapped(path: Path, kind: "np.dtype[Any]") -> npt.NDArray[Any]:
@@ -288,8 +329,8 @@ def read_manifest(directory: Path, fix: str = _REBUILD) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise AccordError(f"the manifest is damaged: {error}", where=str(path), fix=fix) from None
     if not isinstance(manifest, dict) or manifest.get("format") not in FORMATS:
-        known = " and ".join(map(str, FORMATS))
-        raise AccordError(f"the data has another format than {known}", where=str(path), fix=fix)
+        known = ", ".join(map(str, FORMATS))
+        raise AccordError(f"the data has none of the formats {known}", where=str(path), fix=fix)
     if manifest != sealed(manifest):
         raise AccordError("the manifest was altered", where=str(path), fix=fix)
     return manifest

@@ -15,6 +15,8 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias
 
@@ -46,6 +48,38 @@ Chunks = Generator[bytes, None, None]
 _Decoder: TypeAlias = "lzma.LZMADecompressor | bz2.BZ2Decompressor | zstandard.ZstdDecompressionObj"
 
 
+@dataclass
+class Meter:
+    """How much of the files that were opened has been read, in bytes as they lie there."""
+
+    read: int = 0
+    total: int = 0
+
+
+_meter: ContextVar[Meter | None] = ContextVar("meter", default=None)
+
+
+@contextmanager
+def metered() -> Iterator[Meter]:
+    """Measure what is read meanwhile, to tell from a part of a file how much it holds."""
+    meter = Meter()
+    token = _meter.set(meter)
+    try:
+        yield meter
+    finally:
+        _meter.reset(token)
+
+
+def _metered(chunks: Chunks, size: int) -> Chunks:
+    meter = _meter.get()
+    if meter is not None:
+        meter.total += size
+    for chunk in chunks:
+        if meter is not None:
+            meter.read += len(chunk)
+        yield chunk
+
+
 @contextmanager
 def open_bytes(path: str) -> Iterator[io.BufferedReader]:
     """The decompressed bytes of a file or of an archive's member, as a forward-only stream."""
@@ -58,7 +92,10 @@ def open_bytes(path: str) -> Iterator[io.BufferedReader]:
         if place.is_zip:
             stream = layer(_zip_member(place))
         else:
-            stream = layer(_decompressed(layer(_joined(files)), place.name))
+            packed = _joined(files)
+            if place.member is None:
+                packed = _metered(packed, sum(file.stat().st_size for file in files))
+            stream = layer(_decompressed(layer(packed), place.name))
             if place.member is not None:
                 stream = layer(_tar_member(stream, place))
         if place.member is not None:
@@ -252,7 +289,7 @@ def _tar_member(stream: io.BufferedReader, place: Place) -> Chunks:
             name = info.name.removeprefix("./")
             member = archive.extractfile(info) if name == place.member else None
             if member is not None:
-                yield from _chunks(member)
+                yield from _metered(_chunks(member), info.size)
                 return
             if len(names) < _NAMES_KEPT:
                 names.append(name)
@@ -266,8 +303,9 @@ def _zip_member(place: Place) -> Chunks:
         if name not in names:
             raise _no_member(place, [name for name in names if not name.endswith("/")])
         try:
-            with archive.open(names[name]) as member:
-                yield from _chunks(member)
+            info = names[name]
+            with archive.open(info) as member:
+                yield from _metered(_chunks(member), info.file_size)
         except RuntimeError as error:  # Encrypted, or packed in a way Python does not know.
             raise AccordError(
                 f"the member cannot be unpacked: {error}", where=place.path, fix="unpack it by hand"

@@ -14,7 +14,7 @@ import json
 import shutil
 from collections import Counter
 from dataclasses import asdict
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,22 @@ import numpy as np
 import numpy.typing as npt
 
 from accord.config.schema import DATA_KEYS, Experiment
-from accord.data.dedup import HashedCorpus, Mask, hash_lines, priority, shared_strings
+from accord.data.dedup import HashedCorpus, Mask, hash_lines, lowest, priority, shared_strings
 from accord.data.encode import BUCKET
-from accord.data.store import IDS, OFFSETS, ParallelCorpus, Sentences, Store, write_manifest
+from accord.data.store import (
+    IDS,
+    OFFSETS,
+    ParallelCorpus,
+    Sentences,
+    Store,
+    side_files,
+    write_manifest,
+)
 from accord.data.verify import zero_shot_pairs
 from accord.errors import AccordError
 from accord.files import atomic_write, sha256_of, writing_errors
+
+_BLOCK = 1 << 16  # sentences looked at together
 
 
 def check_same_data(store: Store, experiment: Experiment) -> None:
@@ -103,26 +113,39 @@ def _check(store: Store, out: Path, pairs: int) -> None:
 
 def chosen(side: Sentences, pairs: int, seed: int) -> Mask:
     """The lines to keep, by their sentences; of equal ones the first, so that cuts are nested."""
-    data = side.ids.tobytes()
-    bounds = (side.offsets * IDS.itemsize).tolist()
-    digests = (hashlib.blake2b(data[a:b], digest_size=8).digest() for a, b in pairwise(bounds))
-    order = priority(np.frombuffer(b"".join(digests), dtype="<u8"), seed, "cut")
-    keep = np.zeros(len(side), dtype=np.bool_)
-    keep[np.argsort(order, kind="stable")[:pairs]] = True
-    return keep
+    hashes = [np.zeros(0, dtype="<u8")]
+    for start in range(0, len(side), _BLOCK):
+        offsets = side.offsets[start : min(start + _BLOCK, len(side)) + 1]
+        data = side.ids[int(offsets[0]) : int(offsets[-1])].tobytes()
+        bounds = ((offsets - offsets[0]) * IDS.itemsize).tolist()
+        digests = (hashlib.blake2b(data[a:b], digest_size=8).digest() for a, b in pairwise(bounds))
+        hashes.append(np.frombuffer(b"".join(digests), dtype="<u8"))
+    return lowest(priority(np.concatenate(hashes), seed, "cut"), pairs)
 
 
 def _write_corpus(corpus: ParallelCorpus, keep: Mask, entry: dict[str, Any], to: Path) -> None:
-    """Write both sides, and bring the manifest's account of the corpus up to date."""
+    """Write both sides in the same shards, and bring the manifest's account up to date."""
+    shards: list[dict[str, Any]] = entry.get("shards") or [{"lines": len(corpus), "tokens": {}}]
+    starts = [0, *accumulate(shard["lines"] for shard in shards)]
     for language, side in zip(corpus.languages, corpus.sides, strict=True):
-        lengths = side.lengths()
-        kept = Sentences(
-            side.ids[np.repeat(keep, lengths)], np.concatenate(([0], np.cumsum(lengths[keep])))
-        )
-        _write_array(to / f"{entry['pair']}.{language}.ids", kept.ids, IDS)
-        _write_array(to / f"{entry['pair']}.{language}.offsets", kept.offsets, OFFSETS)
-        entry["tokens"][language] = len(kept.ids)
-        entry["histogram"][language] = np.bincount(kept.lengths() // BUCKET).tolist()
+        tokens, bars = 0, np.zeros(0, dtype=np.int64)
+        files = side_files(to, entry, language)
+        for shard, start, (ids, offsets) in zip(shards, starts, files, strict=False):
+            stop = start + shard["lines"]
+            lengths, own = side.lengths(start, stop), keep[start:stop]
+            first, last = (int(side.offsets[line]) for line in (start, stop))
+            _write_array(ids, side.ids[first:last][np.repeat(own, lengths)], IDS)
+            kept = lengths[own]
+            _write_array(offsets, np.concatenate(([0], np.cumsum(kept))), OFFSETS)
+            shard["tokens"][language] = int(kept.sum())
+            tokens += int(kept.sum())
+            more = np.bincount(kept // BUCKET, minlength=len(bars))
+            more[: len(bars)] += bars
+            bars = more
+        entry["tokens"][language] = tokens
+        entry["histogram"][language] = bars.tolist()
+    for shard, start in zip(shards, starts, strict=False):
+        shard["lines"] = int(keep[start : start + shard["lines"]].sum())
     left = int(keep.sum())
     entry["lines"] = left
     entry["steps"].append({"step": "cut", "dropped": len(keep) - left, "left": left})
