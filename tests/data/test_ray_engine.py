@@ -41,7 +41,7 @@ class Steps(Silent):
     def __init__(self):
         self.seen = []
 
-    def reach(self, done, detail=""):
+    def reach(self, done, detail="", line=None):
         self.seen.append(done)
 
 
@@ -54,6 +54,7 @@ def test_the_same_bytes_as_local_though_workers_are_killed(toy, monkeypatch):
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     local = files(prepare(load(toy), workers=1, shard_lines=250).store.directory)
     shutil.rmtree(toy.parent / "store")
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     with RayEngine(2, None) as engine:
         a_task_is_done_again(engine, toy.parent / "alone")
         monkeypatch.setattr("accord.data.build_store.encode_shard", dying_encode)
@@ -64,6 +65,7 @@ def test_the_same_bytes_as_local_though_workers_are_killed(toy, monkeypatch):
         shutil.rmtree(store.directory)
         errors_arrive_as_they_were(toy)
     assert not ray.is_initialized()
+    assert signal.getsignal(signal.SIGTERM) is on_sigterm
 
 
 def a_task_is_done_again(engine, folder):

@@ -77,7 +77,7 @@ def test_something_else_than_parquet_is_refused(server, tmp_path):
     options = ["fetch", "hf:owner/books", "--to", str(tmp_path), "-q", "--yes"]
     refused = str(CliRunner().invoke(app, options).exception)
     assert "what comes is not Parquet" in refused
-    assert "accord fetch hf:owner/books --from DIR" in refused
+    assert "accord fetch hf:owner/books --files DIR" in refused
     assert not (tmp_path / "books/test-00000-of-00001.parquet").exists()
 
 

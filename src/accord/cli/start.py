@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def init(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[PATHS]", help="Files or directories with text; else this one."),
+        typer.Argument(metavar="PATHS", help="Files or directories with text; else this one."),
     ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The experiment file to write.")

@@ -7,7 +7,9 @@ the tasks at work: the next start finds what is finished (jobs.py).
 
 import logging
 import os
+import signal
 import socket
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ class RayEngine:
         self._address = address
         self._ray = _imported()
         self._started = False
+        self._on_sigterm = signal.getsignal(signal.SIGTERM)
 
     def __enter__(self) -> "RayEngine":
         if not self._ray.is_initialized():
@@ -60,6 +63,9 @@ class RayEngine:
     def __exit__(self, *_: object) -> None:
         if self._started:
             self._ray.shutdown()
+            if threading.current_thread() is threading.main_thread():
+                # Ray puts its own in the place of the one that was there, and leaves it.
+                signal.signal(signal.SIGTERM, self._on_sigterm or signal.SIG_DFL)
 
     def run(
         self, work: Work[Argument, Result], arguments: Sequence[Argument], progress: Progress
