@@ -139,10 +139,10 @@ def _show(made: "Draft", output: Path, commands: list[str]) -> None:
 
 def recipes(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Which one to print, or to copy.")
+        str | None, typer.Argument(metavar="NAME", help="Which one to print, or to copy.")
     ] = None,
     target: Annotated[
-        Path | None, typer.Argument(metavar="[PATH]", help="With --copy: where to.")
+        Path | None, typer.Argument(metavar="PATH", help="With --copy: where to.")
     ] = None,
     copy: Annotated[
         bool, typer.Option("--copy", help="Copy it, to PATH or under its own name.")
