@@ -44,6 +44,16 @@ def test_a_run_resumes_in_the_middle_of_a_window(toy, tmp_path, small_windows):
         assert torch.equal(value, weights(cut, STEPS)[name])
 
 
+def test_no_epoch_is_planned_as_a_whole(toy, tmp_path, small_windows, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("it would plan one window after the other")
+
+    monkeypatch.setattr(BatchStream, "batches_per_epoch", refuse)
+    notes = Notes()
+    train(experiment(toy, tmp_path, training__steps=3), progress=notes)
+    assert any("updates per epoch" in note for note in notes.notes)
+
+
 def test_a_run_from_before_windows_goes_on_with_the_next_epoch(toy, tmp_path, request):
     """Its place in an epoch that was planned as a whole is none in one that has windows."""
     train(experiment(toy, tmp_path, training__steps=8))

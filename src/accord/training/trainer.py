@@ -256,7 +256,7 @@ class Trainer:
         said = prospect(
             self.experiment,
             parameters=sum(p.numel() for p in self.model.parameters() if p.requires_grad),
-            per_epoch=self.stream.batches_per_epoch(self.state.position.epoch),
+            per_epoch=self._updates_per_epoch(),
             done=self.step,
             seconds=self.state.seconds,
             per_update=self._seconds_per_update() if estimate else None,
@@ -264,6 +264,12 @@ class Trainer:
         )
         for sentence in said:
             self.progress.note(sentence)
+
+    def _updates_per_epoch(self) -> int:
+        """Counted, or estimated where each of many windows would have to be planned for it."""
+        if self.stream.windows > 1:
+            return self.stream.estimated_batches()
+        return self.stream.batches_per_epoch(self.state.position.epoch)
 
     def _seconds_per_update(self) -> float:
         """Of the run so far or, at its beginning, by a batch that is only tried."""
