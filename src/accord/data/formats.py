@@ -21,7 +21,7 @@ from accord.config.paths import (
     named_columns,
     tsv_columns,
 )
-from accord.config.schema import Corpus, Format
+from accord.config.schema import Corpus, Format, Source
 from accord.data.markup import one_line, read_iwslt, read_sgm, read_tmx
 from accord.data.parquet import read_columns
 from accord.data.streams import read_lines
@@ -141,17 +141,28 @@ class Drift:
         return f"no suspicious {unit} was found, so the difference may lie at the end"
 
 
-__all__ = ["Format", "Pair", "read_corpus", "read_pair", "read_side", "source_files"]
+__all__ = [
+    "Format",
+    "Pair",
+    "read_corpus",
+    "read_pair",
+    "read_side",
+    "read_sources",
+    "source_files",
+]
 
 Pair = tuple[str | None, str | None]
 
 
 def read_corpus(corpus: Corpus) -> Iterator[Pair]:
     """The sentence pairs of all sources of a corpus, one source after the other."""
-    for source in corpus.train:
-        yield from read_pair(
-            source.path, corpus.languages, format=source.format, columns=source.columns
-        )
+    return read_sources(corpus.train, corpus.languages)
+
+
+def read_sources(sources: Iterable[Source], languages: tuple[str, str]) -> Iterator[Pair]:
+    """The sentence pairs of some of them."""
+    for source in sources:
+        yield from read_pair(source.path, languages, format=source.format, columns=source.columns)
 
 
 def read_pair(

@@ -18,7 +18,7 @@ import zstandard
 from accord.config.schema import Cleaning, Corpus, Source
 from accord.data.cleaning import Cleaner
 from accord.data.dedup import Hashes, Mask, Matching, hash_lines
-from accord.data.formats import Pair, read_pair, source_files
+from accord.data.formats import Pair, read_sources, source_files
 from accord.data.jobs import Facts, Report, written
 from accord.data.language_id import LanguageGuesser
 from accord.data.store import shard_files
@@ -137,10 +137,7 @@ class ReadTask:
 
     def pairs(self) -> Iterator[Pair]:
         """Everything there is."""
-        for source in self.sources:
-            yield from read_pair(
-                source.path, self.languages, format=source.format, columns=source.columns
-            )
+        return read_sources(self.sources, self.languages)
 
 
 def read_tasks(corpus: Corpus, folder: Path, shard_lines: int) -> list[ReadTask]:
