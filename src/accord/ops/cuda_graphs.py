@@ -17,6 +17,8 @@ import torch
 _LOCK = threading.Lock()
 # Calls of other threads, such as memory for the batch that is being prepared, do no harm.
 _MODE = "thread_local"
+# Of a stream: the lower number goes first; others have 0.
+_FIRST = -1
 
 Action = Callable[[], None]
 
@@ -36,7 +38,9 @@ class Recorder:
         algorithms and set up their work space; `before` then mends what that has done.
         """
         with _LOCK:
-            warming, recorded = _streams(torch.cuda.current_device())
+            # A graph keeps the priority of the stream that it was recorded on.
+            priority = torch.cuda.current_stream().priority
+            warming, recorded = _streams(torch.cuda.current_device(), priority)
             warming.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(warming):
                 for _ in range(warm_ups):
@@ -68,27 +72,34 @@ def _nothing_collected() -> Iterator[None]:
 
 
 @functools.cache
-def _streams(device: int) -> tuple[torch.cuda.Stream, torch.cuda.Stream]:
+def _streams(device: int, priority: int) -> tuple[torch.cuda.Stream, torch.cuda.Stream]:
     """Two streams of a device: where functions warm up, and the one that is recorded.
 
-    Always the same two, since every stream ever used for matrix products keeps a work space. And
-    two: PyTorch 2.13 gives up that of the recorded stream with any graph that ends. If it was
-    allocated by a recording, it stays with the graphs that write to it; by a warm-up, it would not.
+    Always the same two of a priority, since every stream ever used for matrix products keeps a work
+    space. And two: PyTorch 2.13 gives up that of the recorded stream with any graph that ends. If
+    it was allocated by a recording, it stays with the graphs that write to it; by a warm-up, it
+    would not.
     """
-    return torch.cuda.Stream(device), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return _stream(device, priority), _stream(device, priority)
 
 
 def own_stream(device: torch.device) -> torch.cuda.Stream:
-    """A stream for the work of a thread.
+    """A stream for the work of a thread beside training; its kernels go first.
+
+    They are many and small: behind training's large ones each of them would wait for its turn.
 
     PyTorch has 32 streams and gives them out in turns, so that a new one may be an old one: the
     recorded stream would take what this thread does for a part of what another one records.
     """
     with _LOCK:
         index = torch.cuda.current_device() if device.index is None else device.index
-        while (stream := torch.cuda.Stream(device)) in _streams(index):  # type: ignore[no-untyped-call]
+        while (stream := _stream(index, _FIRST)) in _streams(index, _FIRST):
             pass
     return stream
+
+
+def _stream(device: int, priority: int) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device, priority)  # type: ignore[no-untyped-call]
 
 
 def set_seed(seed: int) -> None:

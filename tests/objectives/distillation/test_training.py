@@ -135,6 +135,22 @@ def test_gold_numbers_stay_gold_and_synthetic_ones_are_logged(toy, tmp_path):
     assert 0.25 < tokens[0] / tokens[1] < 1.25  # rounds of few pairs end with small batches
 
 
+def test_no_round_is_made_that_would_not_be_used(toy, tmp_path, monkeypatch):
+    made, make = [], RoundMaker.make
+    monkeypatch.setattr(
+        RoundMaker, "make", lambda *given: made.append(given[2]["round"]) or make(*given)
+    )
+    short, long = (
+        settings(toy, tmp_path, training__steps=steps, objective__complete=complete(uses=20))
+        for steps in (BASE + 4, BASE + 400)
+    )
+    train(short)
+    assert made == [0]
+    stop_at(monkeypatch, 2)
+    train(long, accept_changes=True)  # now it does not last
+    assert made == [0, 1]
+
+
 def test_every_round_is_accounted_for(toy, tmp_path):
     notes = Notes()
     train(settings(toy, tmp_path), progress=notes)

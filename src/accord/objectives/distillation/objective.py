@@ -118,6 +118,7 @@ class DistillationObjective(Objective[PairInputs]):
         self._seed = experiment.training_seed
         self._progress = context.progress
         self._batch_tokens = experiment.training.batch_tokens
+        self._steps = experiment.training.steps
         self._triads = Triads(experiment.graph, config.parts)
         self._picker = Picker(store.corpora, self._triads, pairs=config.pairs, seed=self._seed)
         self._worker: Worker[Round] = Worker(self.world.device)
@@ -126,6 +127,7 @@ class DistillationObjective(Objective[PairInputs]):
         self._checkpoint: Path | None = None
         self._pool: Pool | None = None
         self._batches: Batches | None = None
+        self._batches_per_use = 0
 
     @property
     def scorer(self) -> LikelihoodObjective:
@@ -280,7 +282,7 @@ class DistillationObjective(Objective[PairInputs]):
         if state.teacher and state.epoch < self.config.uses:
             pool.request(state.round, state.teacher, settings)
             self._use(pool.take(state.round), Position(state.epoch, state.batch, state.window))
-        pool.request(state.round + 1, state.next_teacher, settings)
+        self._ask(pool, step - 1)
         return pool
 
     def _draw(self, pool: Pool, step: int) -> _Made:
@@ -306,6 +308,8 @@ class DistillationObjective(Objective[PairInputs]):
     def _take(self, pool: Pool, step: int) -> Batches:
         """Use the next round, and ask for the one after it."""
         state = self.pool_state
+        if not pool.asked(state.round + 1):  # training goes on for longer than was expected
+            pool.request(state.round + 1, state.next_teacher, self._settings)
         made = pool.take(state.round + 1)
         state.round, state.epoch, state.batch, state.window = state.round + 1, 0, 0, 0
         state.teacher = state.next_teacher
@@ -314,8 +318,16 @@ class DistillationObjective(Objective[PairInputs]):
         self._session.log("pool", step, line)
         self._progress.note(f"step {step:,}: {pool_sentence(line)}")
         self._teaching.decide(step - 1, state)
-        pool.request(state.round + 1, state.next_teacher, self._settings)
+        self._ask(pool, step)
         return batches
+
+    def _ask(self, pool: Pool, step: int) -> None:
+        """Ask for the next round, unless this one lasts until training ends."""
+        state = self.pool_state
+        wanted = -(-(self._steps - step) // self.config.every)
+        left = (self.config.uses - state.epoch) * self._batches_per_use - state.batch
+        if wanted > left:
+            pool.request(state.round + 1, state.next_teacher, self._settings)
 
     def _use(self, made: Round, position: Position) -> Batches:
         if self._batches is not None:
@@ -335,6 +347,7 @@ class DistillationObjective(Objective[PairInputs]):
             world_size=self.world.size,
         )
         stream.seek(position)
+        self._batches_per_use = stream.estimated_batches()
         self._batches = Prefetcher(
             _first(stream, self.config.uses), transform=partial(self._tensors, targets)
         )

@@ -48,11 +48,16 @@ class Pool:
         self._load_teacher = load_teacher
         self._told = told
         self._found: Round | None = None
+        self._asked = -1
+
+    def asked(self, number: int) -> bool:
+        """Whether this is the round that was asked for last."""
+        return number == self._asked
 
     def request(self, number: int, teacher: str, settings: str) -> None:
         """Begin to make a round, unless it is on disk already."""
         key = {"round": number, "teacher": teacher, "settings": settings}
-        self._found = None
+        self._found, self._asked = None, number
         present = self.world.is_first and self._read(number, key) is not None
         if self.world.share("yes" if present else ""):
             self._found = self._read(number, key)
