@@ -64,17 +64,9 @@ def beside_paper(found: ComparedRuns, paper: str) -> list[PaperComparison]:
             runs["complete"] = place[complete[0]]
         outcome = outcome_of(runs, found.evaluation)
         judged = [item for item in judge(paper, outcome) if item.verdict != "not tested here"]
-        made.append(PaperComparison(label, outcome, tuple(judged), _same_data(outcome, paper)))
+        same = tables.same_data(outcome.report.runs, paper)
+        made.append(PaperComparison(label, outcome, tuple(judged), same))
     return made
-
-
-def _same_data(outcome: Outcome, paper: str) -> bool:
-    return all(
-        run.evaluation.limit is None
-        and run.evaluation.lines is None
-        and tables.on_paper_data(run.experiment, paper)
-        for run in outcome.report.runs
-    )
 
 
 def _by_system(found: ComparedRuns, which: Sequence[int]) -> dict[str, list[str]]:
@@ -104,7 +96,7 @@ def paper_page(items: Sequence[PaperComparison], paper: str) -> Iterator[str]:
         yield f"## {item.agree} beside the paper: {printed.title}\n"
         same = item.same_data
         yield from markdown(tables.beside_paper(item.outcome, printed, same_data=same))
-        yield f"{tables.MARKS_EXPLAINED if same else tables.OTHER_DATA}\n"
+        yield f"{tables.explained(printed, same_data=same)}\n"
         yield from markdown(tables.tests(item.outcome, printed))
         yield from markdown(tables.lowercased(item.outcome))
         for judged in item.verdicts:
