@@ -39,7 +39,7 @@ _SIGNS = {
 def latex(report: Report, metric: Metric = "bleu") -> str:
     """A table environment with all systems; the best of a row is bold, significance is marked."""
     made = table(report.systems, metric, report.published)
-    heads = " & ".join(escape(column.label) for column in (*made.systems, *made.published))
+    heads = " & ".join(map(escape, made.heads))
     columns = "r" * len(made.systems) + ("|" + "r" * len(made.published)) * bool(made.published)
     lines = [
         f"% \\usepackage{{booktabs{',xcolor' * bool(made.published)}}}",

@@ -93,7 +93,7 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def _paper_table(made: Table) -> Iterator[str]:
-    head = [NAMES[made.metric], *(column.label for column in (*made.systems, *made.published))]
+    head = [NAMES[made.metric], *made.heads]
     rows = []
     for row in made.rows:
         label = f"*{escape(row.label)}*" if row.average else escape(row.label)

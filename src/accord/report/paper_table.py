@@ -105,6 +105,12 @@ class Table:
     """Columns after those of the systems."""
 
     @property
+    def heads(self) -> tuple[str, ...]:
+        """What all columns but the first are called."""
+        ours = (system.label for system in self.systems)
+        return (*ours, *(column.label for column in self.published))
+
+    @property
     def marked(self) -> bool:
         """Whether any mark needs to be explained."""
         return any(cell.mark for row in self.rows for cell in row.cells)

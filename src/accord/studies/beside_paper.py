@@ -17,8 +17,8 @@ from accord.report.contents import ReportedRun
 from accord.report.figures import Grid, grid
 from accord.report.numbers import NONE, signed
 from accord.report.paper_table import Published, published_explained
-from accord.studies.outcome import NAMES, Outcome
-from accord.studies.paper import SYSTEMS, TABLES, PaperTable, Scores
+from accord.studies.outcome import Outcome
+from accord.studies.paper import NAMES, SYSTEMS, TABLES, PaperTable, Scores
 
 ABOVE, BELOW = "▲", "▼"
 MARKS_EXPLAINED = (

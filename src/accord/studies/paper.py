@@ -56,8 +56,8 @@ class PaperTable:
         return tuple(replace(column, slips=self._slips(column)) for column in (*self.others, *own))
 
     def _scores(self, system: System) -> Mapping[str, float]:
-        printed = {**self.rows, **self.averages}
-        return {name: scores.of(system) for name, scores in printed.items()}
+        printed = (*self.rows.items(), *self.averages.items())
+        return {name: scores.of(system) for name, scores in printed}
 
     def _slips(self, column: Published) -> Mapping[str, float]:
         """Printed averages that are not the mean of their rows, which are rounded themselves."""

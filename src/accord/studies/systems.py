@@ -15,9 +15,9 @@ from accord.report.numbers import NONE, count, signed
 from accord.studies import beside_paper as tables
 from accord.studies.claims import ROBUST, Judged
 from accord.studies.compare import ComparedRuns, interval
-from accord.studies.outcome import NAMES, Outcome, judge, judge_sizes, outcome_of
+from accord.studies.outcome import Outcome, judge, judge_sizes, outcome_of
 from accord.studies.page import markdown
-from accord.studies.paper import SYSTEMS, TABLES, System
+from accord.studies.paper import NAMES, SYSTEMS, TABLES, System
 from accord.studies.sizes_figure import mean_bleu, zero_shot_pairs
 
 
