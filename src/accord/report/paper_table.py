@@ -68,7 +68,10 @@ def published_explained(columns: Sequence[Published]) -> str:
     """Where published columns are from, and what their marks mean; nothing if there are none."""
     if not columns:
         return ""
-    listed = "; ".join(f"{column.name}: {column.source}" for column in columns)
+    by_source: dict[str, list[str]] = {}
+    for column in columns:
+        by_source.setdefault(column.source, []).append(column.name)
+    listed = "; ".join(f"{', '.join(names)}: {source}" for source, names in by_source.items())
     said = [f"Published columns are as printed, in no ranking with ours. {listed}."]
     apart = [f"{column.name}: {column.apart}" for column in columns if column.apart]
     if apart:

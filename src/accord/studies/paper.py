@@ -18,6 +18,7 @@ System = Literal["basic", "pivot", "agree"]
 SYSTEMS: tuple[System, ...] = ("basic", "pivot", "agree")
 NAMES = {"basic": "Basic", "pivot": "Pivot", "agree": "Agree", "complete": "Complete"}
 _ROUNDING = 0.0051
+_AUTHORS = "Al-Shedivat & Parikh 2019"
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,7 @@ class PaperTable:
     @property
     def published(self) -> tuple[Published, ...]:
         """All columns in the paper's order: those of others, then its own."""
-        own = (
-            Published(NAMES[system], "the paper's own", self._scores(system)) for system in SYSTEMS
-        )
+        own = (Published(NAMES[system], _AUTHORS, self._scores(system)) for system in SYSTEMS)
         return tuple(replace(column, slips=self._slips(column)) for column in (*self.others, *own))
 
     def _scores(self, system: System) -> Mapping[str, float]:
