@@ -245,7 +245,7 @@ def test_a_reproduction_begun_without_complete_gets_it_from_the_same_checkpoint(
     assert "| Complete | Soft, published | Distill, published |" in page
     assert "Complete − Pivot" in page
     refused = call(*done.with_complete, code=1)
-    assert "objective.complete.weight: 0.0" in str(refused.exception)
+    assert "trained here with other settings:\n  objective.complete" in str(refused.exception)
 
 
 def test_an_unknown_setting_gets_the_nearest_name():

@@ -182,6 +182,17 @@ def test_on_other_text_nothing_published_stands_beside_ours(europarl):
     assert "--paper" in error.value.fix
 
 
+@pytest.mark.parametrize("change", [{"split": "dev"}, {"limit": 30}, {"lines": (1, 30)}])
+def test_nor_beside_another_set_or_a_part_of_it(europarl, monkeypatch, change):
+    monkeypatch.setattr("accord.studies.beside_paper.on_paper_data", lambda *_: True)
+    first, *others = europarl[1][0].report.runs
+    assert published([first, *others], "europarl")[0].name == "Soft"
+    evaluation = replace(first.evaluation, **change)
+    other = replace(first, evaluated=replace(first.evaluated, evaluation=evaluation))
+    with pytest.raises(AccordError, match="not all of its test set"):
+        published([other, *others], "europarl")
+
+
 def test_iwslt17_star_has_both_averages(tmp_path):
     plan, outcomes = made(tmp_path, "iwslt17-star", IWSLT)
     text = page(plan, outcomes)

@@ -43,7 +43,8 @@ def on_paper_data(experiment: Experiment, setting: str) -> bool:
 def same_data(runs: Sequence[ReportedRun], setting: str) -> bool:
     """Whether all of these were also evaluated on the whole of the setting's test set."""
     return all(
-        run.evaluation.limit is None
+        run.evaluation.split == "test"
+        and run.evaluation.limit is None
         and run.evaluation.lines is None
         and on_paper_data(run.experiment, setting)
         for run in runs
