@@ -15,6 +15,7 @@ from accord.evaluation.uses import Use, read_uses
 from accord.report.answer import Answer, System, answer, systems
 from accord.report.identification import Identification, identification
 from accord.report.method import advice, method
+from accord.report.paper_table import Published
 from accord.run_directory import RunDirectory, log_errors, read_metrics
 
 # --- The course of training, read from metrics.jsonl.
@@ -123,6 +124,8 @@ class Report:
     systems: tuple[System, ...]
     answer: Answer
     notes: tuple[str, ...]
+    published: tuple[Published, ...] = ()
+    """Columns of BLEU that others have printed, on the same test set."""
 
     @property
     def main(self) -> ReportedRun:
