@@ -1,6 +1,6 @@
 """What the agreement objective reads: both sides of every pair, tagged with a third language."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -12,11 +12,12 @@ from torch import Tensor
 
 from accord.config.checks import bad_agreement, refuse
 from accord.config.third_languages import Auxiliary, Law, Protection
-from accord.data.batches import Batch, Int16s, Int32s, Position
+from accord.data.batches import Batch, Bools, Int16s, Int32s, Position
 from accord.data.epoch_plan import Int64s
 from accord.data.vocabulary import EOS, PAD
 from accord.graph import TranslationGraph
 from accord.models.base import TensorMap
+from accord.objectives.base import row_words
 
 # --- The choice of the auxiliary language: which third language the two sides of a pair agree in.
 #
@@ -24,8 +25,6 @@ from accord.models.base import TensorMap
 # example's draw follows from seed, position and its place in the update alone: neither the number
 # of processes nor the number of micro-batches changes it.
 
-
-Bools = npt.NDArray[np.bool_]
 
 NONE = -1  # instead of a language: nothing to agree in
 _STREAM = 0x41475245  # keeps these random numbers apart from others of the same seed
@@ -83,11 +82,12 @@ class AuxiliaryLanguages(Auxiliary):
 
         `position` is any that identifies the batch, for example the one that comes with it.
         """
-        key: Sequence[int] = (seed, position.epoch, position.number, _STREAM)
-        words = np.random.Philox(np.random.SeedSequence(key)).random_raw(batch.update_rows)
+        words_B = row_words(
+            batch, position, seed=seed, stream=_STREAM, rank=rank, world_size=world_size
+        )
         pairs_B = batch.source_language_B, batch.target_language_B
         counts_B = self._counts_LL[pairs_B]
-        picks_B = words[rank::world_size] % np.maximum(counts_B, 1).astype(np.uint64)
+        picks_B = words_B % np.maximum(counts_B, 1).astype(np.uint64)
         drawn_B: Int16s = self._choices_LLK[(*pairs_B, picks_B.astype(np.int64))]
         return drawn_B
 

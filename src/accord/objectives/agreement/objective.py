@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from accord.config.objectives import AgreementConfig
 from accord.data.batches import Batch, Int16s, Position
 from accord.data.store import Store
 from accord.graph import TranslationGraph
 from accord.models.base import Seq2Seq
+from accord.objectives.agreement.decoding import unigrams
 from accord.objectives.agreement.dials import degenerate, dials
 from accord.objectives.agreement.inputs import NONE, AgreementInputs, AuxiliaryLanguages
 from accord.objectives.agreement.loss import (
@@ -58,9 +57,11 @@ class AgreementObjective(Objective[AgreementInputs]):
             feedback_gradient=config.feedback_gradient,
             distinct_bigrams=config.distinct_bigrams,
             least_length=config.least_length,
+            encoder_measure=config.encoder_measure,
+            encoder_temperature=config.encoder_temperature,
             translations=config.weight > 0,
             encodings=config.encoder_weight > 0,
-            unigrams_LV=_unigrams(store).to(world.device),
+            unigrams_LV=unigrams(store).to(world.device),
         )
         self.languages = AuxiliaryLanguages(
             graph, store.vocabulary.tags, law=config.auxiliary, protect=config.protect
@@ -155,11 +156,3 @@ class AgreementObjective(Objective[AgreementInputs]):
         if rows < part.rows:
             found = replace(found, weight_B=found.weight_B * (part.rows / rows))
         return found.pinned() if shape is not None else found
-
-
-def _unigrams(store: Store) -> Tensor:
-    """Log-probabilities [L, V] of tokens in each language's training text, smoothed a little."""
-    counts = store.token_counts()
-    counts_LV = np.stack([counts[language] for language in store.languages]) + 0.1
-    p_LV = counts_LV / counts_LV.sum(axis=1, keepdims=True)
-    return torch.from_numpy(np.log(p_LV)).float()
