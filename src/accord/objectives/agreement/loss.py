@@ -163,7 +163,7 @@ def encoder_agreement(first: Memory, second: Memory, inputs: AgreementInputs) ->
 
 
 def contrast(first: Memory, second: Memory, inputs: AgreementInputs, temperature: float) -> Tensor:
-    """The sum of -log of how surely each pair finds itself among all (InfoNCE; mRASP2, Eq. 3).
+    """The sum of -log of how surely each pair finds itself among all (InfoNCE, as in mRASP2).
 
     The cosine of a pair's mean encodings, over the temperature, is held against those of its second
     side and the first sides of all other pairs that count.
