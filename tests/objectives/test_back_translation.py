@@ -11,6 +11,7 @@ from accord.config.load import store_directory
 from accord.data.batches import BatchStream, Position
 from accord.data.store import Store
 from accord.data.vocabulary import EOS, PAD
+from accord.graph import Direction
 from accord.inference.beam_search import BeamSearch
 from accord.inference.results import SearchSettings
 from accord.models.gnmt import GNMT
@@ -21,6 +22,7 @@ from accord.ops.distributed import World
 from accord.progress import Silent
 from accord.run_directory import RunDirectory
 from accord.training.trainer import train
+from language_reader import reader, seen_directions
 from toy_training import (
     arguments,
     experiment,
@@ -117,7 +119,7 @@ def test_only_ways_back_without_data_where_these_are_asked_for(toy):
         [False, True, False, False],
     ]
     (part,) = found.inputs(1, HERE, batch, WHOLE)
-    assert 0 < len(part.language_B) == (batch.target_language_B != EN).sum() < batch.rows
+    assert 0 < len(part.back_tag_B) == (batch.target_language_B != EN).sum() < batch.rows
     assert found.work(1, batch, [part]).tokens == int(part.out.target_lengths_B.sum())
     tags = [vocabulary.tags[x] for x in ("en", "de", "fr")]
     assert part.back_tag_B.tolist() == [tags[x] for x in batch.target_language_B if x != EN]
@@ -175,12 +177,16 @@ def test_what_comes_back_is_the_translation_under_the_tag_of_its_target(toy, bas
     assert (pairs.target_BT[~kept] == PAD).all()
 
 
-def test_only_the_way_back_has_a_gradient(toy, base):
+def test_only_the_way_back_has_a_gradient(toy, base, monkeypatch):
     """The gradient is that of pairs whose sources somebody else might have written."""
     found, vocabulary, batch = going_back(toy, **ANYTHING)
     model = model_of(base, vocabulary, dropout=0.0)
     (part,) = found.inputs(1, HERE, batch, WHOLE)
+    plain, modes = model.encode, []
+    watched = lambda *rows: (modes.append(torch.is_grad_enabled()), plain(*rows))[1]  # noqa: E731
+    monkeypatch.setattr(model, "encode", watched)
     terms = found.loss(model, part)
+    assert modes == [False, True]
     terms.losses["loss"].backward()
     grads = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
@@ -199,7 +205,7 @@ def test_only_the_way_back_has_a_gradient(toy, base):
 
 
 def test_poor_translations_teach_nothing(toy, base):
-    """Neither repetitions nor what is short; rows that fill up a shape are not even counted."""
+    """Neither repetitions nor what is short."""
     found, vocabulary, batch = going_back(toy, distinct_bigrams=1.0, least_length=1.0)
     model = model_of(base, vocabulary, dropout=0.0)
     (part,) = found.inputs(1, HERE, batch, WHOLE)
@@ -210,31 +216,31 @@ def test_poor_translations_teach_nothing(toy, base):
     assert terms.counts["kept"] == fit.sum()
     only = composite_likelihood(model, way_back(part, said, fit), label_smoothing=0.0)
     torch.testing.assert_close(terms.losses["loss"], only.loss)
-    rows, width = batch.rows + 3, part.out.source_BS.shape[1] + 4
-    more = replace(
-        part,
-        out=replace(
-            part.out,
-            source_BS=_grown(part.out.source_BS, rows, width),
-            source_lengths_B=_grown(part.out.source_lengths_B, rows, filler=1),
-            target_BT=_grown(part.out.target_BT, rows, width),
-            target_lengths_B=_grown(part.out.target_lengths_B, rows),
-            places_N=torch.arange(rows * width),
-        ),
-        back_tag_B=_grown(part.back_tag_B, rows),
-        language_B=_grown(part.language_B, rows),
+
+
+@pytest.mark.parametrize("more", [0, 3])
+def test_both_ways_are_in_the_right_languages(toy, monkeypatch, more):
+    """Rows that fill up a shape are neither counted nor learnt from."""
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
+    found, vocabulary, batch = going_back(toy, **ANYTHING)
+    model, drawn_B = reader(vocabulary), found.draw(batch, HERE)
+    shape = (batch.rows + more, batch.target_BT.shape[1] + 2) if more else None
+    inputs = found.tagged(batch, drawn_B, shape)
+    terms = found.loss(model, inputs)
+    out = zip(batch.target_language_B.tolist(), drawn_B.tolist(), strict=True)
+    directions = {Direction(vocabulary.languages[y], vocabulary.languages[t]) for y, t in out}
+    assert len(directions) > 4
+    assert seen_directions(model, vocabulary) == directions | {
+        Direction(t, y) for y, t in directions
+    }
+    assert terms.counts["kept"] == terms.counts["translations"] == batch.rows
+    assert terms.counts["tokens"] == batch.target_tokens
+    there = replace(
+        inputs, out=inputs.out.map_tensors(torch.zeros_like), back_tag_B=inputs.back_tag_B * 0
     )
-    filled = found.loss(model, more)
-    torch.testing.assert_close(filled.losses["loss"], terms.losses["loss"])
-    for name, count in terms.counts.items():
-        torch.testing.assert_close(filled.counts[name], count)
-
-
-def _grown(tensor, rows, width=None, filler=0):
-    shape = (rows,) if width is None else (rows, width)
-    found = torch.full(shape, filler, dtype=tensor.dtype)
-    found[tuple(map(slice, tensor.shape))] = tensor
-    return found
+    there.copy_from(inputs)
+    assert torch.equal(there.back_tag_B, inputs.back_tag_B)
+    torch.testing.assert_close(found.loss(model, there).losses, terms.losses)
 
 
 # --- whole runs ------------------------------------------------------------------------------

@@ -17,10 +17,12 @@ from accord.ops.distributed import World
 from accord.progress import Silent
 from accord.run_directory import RunDirectory
 from accord.training.trainer import train
+from language_reader import reader, seen_directions
 from toy_training import experiment, metrics, prepared, stop_at, story, weights
 
 MARK = 5
 CPU = torch.device("cpu")
+HERE = Position(0, 2)
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +129,7 @@ def denoising(toy, rank=0, size=1, **keys):
         rank=rank,
         world_size=size,
     )
-    return found, store.vocabulary, stream.batch_at(Position(0, 2))
+    return found, store.vocabulary, stream.batch_at(HERE)
 
 
 def rows_of(tokens, lengths):
@@ -137,7 +139,7 @@ def rows_of(tokens, lengths):
 def test_only_sentences_of_the_pivot_are_used(toy):
     """English has most directions: source or target, it becomes the target."""
     found, vocabulary, batch = denoising(toy)
-    (part,) = found.inputs(1, Position(0, 2), batch, Cut(1, [], False))
+    (part,) = found.inputs(1, HERE, batch, Cut(1, [], False))
     sources = rows_of(batch.source_BS, batch.source_lengths_B)
     targets = rows_of(batch.target_BT, batch.target_lengths_B)
     english = [
@@ -158,14 +160,27 @@ def test_only_sentences_of_the_pivot_are_used(toy):
     assert vocabulary.unknown not in {x for row in vocabulary.encode(["☃ 語 ß"]) for x in row}
 
 
+@pytest.mark.parametrize("fixed", [False, True])
+def test_the_model_is_told_the_language(toy, monkeypatch, fixed):
+    """Also where batches are filled up to fixed shapes: the longest targets gain a tag."""
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
+    found, vocabulary, batch = denoising(toy, mask=0.01)
+    width = max(batch.source_BS.shape[1], batch.target_BT.shape[1])
+    (part,) = found.inputs(1, HERE, batch, Cut(1, [(batch.rows + 2, width)], fixed))
+    assert part.pairs.source_BS.shape[0] == batch.rows + 2 * fixed
+    model = reader(vocabulary)
+    assert found.loss(model, part).losses["loss"] > 0
+    assert seen_directions(model, vocabulary) == {("en", "en")}
+
+
 def test_languages_can_be_named(toy):
     found, vocabulary, batch = denoising(toy, languages=["fr"])
-    (part,) = found.inputs(1, Position(0, 2), batch, Cut(1, [], False))
+    (part,) = found.inputs(1, HERE, batch, Cut(1, [], False))
     french = (batch.source_language_B == 2) | (batch.target_language_B == 2)
     assert 0 < len(part.pairs.target_BT) == french.sum() < batch.rows
     assert part.pairs.source_BS[:, 0].eq(vocabulary.tags["fr"]).all()
     both, _, _ = denoising(toy, languages=["en", "fr", "de"])
-    (part,) = both.inputs(1, Position(0, 2), batch, Cut(1, [], False))
+    (part,) = both.inputs(1, HERE, batch, Cut(1, [], False))
     tags = part.pairs.source_BS[:, 0].tolist()
     assert len(tags) == batch.rows
     assert {vocabulary.tags[x] for x in ("en", "fr", "de")} == set(tags)
@@ -174,13 +189,13 @@ def test_languages_can_be_named(toy):
 def test_neither_processes_nor_parts_change_the_noise(toy):
     alone, _, batch = denoising(toy)
     cut = Cut(1, [], False)
-    (whole,) = alone.inputs(1, Position(0, 2), batch, cut)
+    (whole,) = alone.inputs(1, HERE, batch, cut)
     rows = rows_of(whole.pairs.source_BS, whole.pairs.source_lengths_B)
     for rank in (0, 1):
         second, _, share = denoising(toy, rank, 2)
-        (part,) = second.inputs(1, Position(0, 2), share, cut)
+        (part,) = second.inputs(1, HERE, share, cut)
         assert rows_of(part.pairs.source_BS, part.pairs.source_lengths_B) == rows[rank::2]
-    for k, part in enumerate(alone.inputs(1, Position(0, 2), batch, Cut(3, [], False))):
+    for k, part in enumerate(alone.inputs(1, HERE, batch, Cut(3, [], False))):
         assert rows_of(part.pairs.source_BS, part.pairs.source_lengths_B) == rows[k::3]
     (later,) = alone.inputs(1, Position(1, 2), batch, cut)
     assert rows_of(later.pairs.source_BS, later.pairs.source_lengths_B) != rows
@@ -189,7 +204,7 @@ def test_neither_processes_nor_parts_change_the_noise(toy):
 def test_every_nth_update_counts_for_those_between(toy):
     found, _, batch = denoising(toy, start=4, every=3, weight=0.5)
     assert [step for step in range(1, 13) if found.weight(step)] == [5, 8, 11]
-    inputs = found.inputs(5, Position(0, 2), batch, Cut(2, [], False))
+    inputs = found.inputs(5, HERE, batch, Cut(2, [], False))
     work = found.work(5, batch, inputs)
     assert work.scales == (1.5,)
     assert work.tokens == sum(int(part.pairs.target_lengths_B.sum()) for part in inputs)
@@ -212,10 +227,10 @@ def test_off_or_before_its_start_it_changes_nothing(toy, tmp_path):
 
 
 def test_it_learns_to_fill_gaps(toy, tmp_path):
-    trained(toy, tmp_path, 40, {"start": 5, "weight": 1.0})
+    trained(toy, tmp_path, 30, {"start": 5, "weight": 1.0})
     before, first, *_, last = metrics(tmp_path, "train")
     assert "denoise_nll" not in before
-    assert last["denoise_nll"] < 0.8 * first["denoise_nll"]
+    assert last["denoise_nll"] < 0.85 * first["denoise_nll"]
 
 
 def test_resuming_is_exact(toy, tmp_path, monkeypatch):

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from accord.config.objectives import BackTranslationConfig
 from accord.config.third_languages import detours
 from accord.data.batches import Batch, Int16s, Position
-from accord.data.vocabulary import PAD
+from accord.data.vocabulary import EOS, PAD
 from accord.models.base import Seq2Seq
 from accord.models.tensor_batch import TensorBatch
 from accord.objectives.agreement.decoding import Translations, generate, most_steps, unigrams
@@ -42,12 +43,13 @@ _LEAST_KEPT = 0.5  # of translations: with fewer, something is wrong
 
 @dataclass(frozen=True)
 class DetourInputs:
-    """Rows [tag of the language drawn, y] with y as their target, and what comes back: its tag."""
+    """Rows [tag of the language drawn, y] with y as their target, and the tag for the way back.
+
+    Languages are those of the way out: from y's into the one drawn.
+    """
 
     out: TensorBatch
     back_tag_B: Tensor
-    language_B: Tensor
-    """What is translated into, by its number in the translation graph."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -56,16 +58,12 @@ class DetourInputs:
 
     def to(self, device: torch.device) -> "DetourInputs":
         """On a device."""
-        tags_B, language_B = (
-            tensor.to(device, non_blocking=True) for tensor in (self.back_tag_B, self.language_B)
-        )
-        return DetourInputs(self.out.to(device), tags_B, language_B)
+        return DetourInputs(self.out.to(device), self.back_tag_B.to(device, non_blocking=True))
 
     def copy_from(self, other: "DetourInputs") -> None:
         """Take over the contents of one of the same shape."""
         self.out.copy_from(other.out)
         self.back_tag_B.copy_(other.back_tag_B, non_blocking=True)
-        self.language_B.copy_(other.language_B, non_blocking=True)
 
 
 class BackTranslationObjective(Objective[DetourInputs]):
@@ -118,7 +116,7 @@ class BackTranslationObjective(Objective[DetourInputs]):
         kept_B = there_B & self._fit(said, inputs)
         pairs = way_back(inputs, said, kept_B)
         found = composite_likelihood(model, pairs, label_smoothing=self._label_smoothing)
-        right_B = there_B & (said.language(self._unigrams_LV) == inputs.language_B)
+        right_B = there_B & (said.language(self._unigrams_LV) == inputs.out.target_language_B)
         counts = {
             "tokens": pairs.target_BT != PAD,
             "translations": there_B,
@@ -181,16 +179,12 @@ class BackTranslationObjective(Objective[DetourInputs]):
             source_language_B=part.target_language_B,
             target_language_B=drawn_B,
         )
-        rows = shape[0] if shape else part.rows
-        values = self._tags_L[part.target_language_B], drawn_B
-        tags_B, language_B = (
-            torch.from_numpy(np.pad(each, (0, rows - part.rows)).astype(np.int64))
-            for each in values
-        )
+        tags_B = torch.from_numpy(self._tags_L[part.target_language_B].astype(np.int64))
         if shape is None:
-            return DetourInputs(tensors_of(out, None), tags_B, language_B)
-        wider = shape[0], shape[1] + 1  # targets have gained a tag
-        return DetourInputs(tensors_of(out, wider), tags_B.pin_memory(), language_B.pin_memory())
+            return DetourInputs(tensors_of(out, None), tags_B)
+        rows, length = shape
+        tags_B = functional.pad(tags_B, (0, rows - part.rows), value=EOS).pin_memory()
+        return DetourInputs(tensors_of(out, (rows, length + 1)), tags_B)  # a tag was added
 
     def _fit(self, said: Translations, inputs: DetourInputs) -> Tensor:
         """Whether each translation says something, comes to an end, and is not poor."""
@@ -208,7 +202,7 @@ def translate(model: Seq2Seq, rows: TensorBatch) -> Translations:
     subwords_B = (rows.source_lengths_B - 2).clamp(min=0)  # without tag and end
     steps = int(most_steps(torch.tensor(rows.source_BS.shape[1] - 2)))
     with _evaluating(model):
-        memory = model.encode(rows.source_BS, rows.source_lengths_B)
+        memory = model.encode(rows.source_BS, rows.source_lengths_B, rows.source_language_B)
         return generate(model, memory, most_steps(subwords_B), steps, decoding="hard")
 
 
@@ -219,6 +213,8 @@ def way_back(inputs: DetourInputs, said: Translations, kept_B: Tensor) -> Tensor
         inputs.out,
         source_BS=torch.cat([inputs.back_tag_B.unsqueeze(1), tokens_BT], dim=1),
         source_lengths_B=said.lengths() + 1,
+        source_language_B=inputs.out.target_language_B,
+        target_language_B=inputs.out.source_language_B,
         target_BT=inputs.out.target_BT.masked_fill(~kept_B.unsqueeze(1), PAD),
     )
 

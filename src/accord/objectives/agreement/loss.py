@@ -170,8 +170,8 @@ def contrast(first: Memory, second: Memory, inputs: AgreementInputs, temperature
     side and the first sides of all other pairs that count.
     """
     live_2B = inputs.live_R.view(2, -1)
-    first_BD, second_BD = (
-        functional.normalize(_stopped(_mean(memory), live_B), dim=1)
+    first_BD, second_BD = (  # sums over positions: to a cosine they are means
+        functional.normalize(_stopped(_exact(memory, 0.0).sum(dim=1), live_B), dim=1)
         for memory, live_B in zip((first, second), live_2B, strict=True)
     )
     with torch.autocast(first_BD.device.type, enabled=False):
@@ -188,11 +188,6 @@ def _exact(memory: Memory, filler: float) -> Tensor:
     encoding_BSD = memory.encoding
     exact_BSD = encoding_BSD.to(torch.promote_types(encoding_BSD.dtype, torch.float32))
     return exact_BSD.masked_fill(~memory.mask_BS.unsqueeze(2), filler)
-
-
-def _mean(memory: Memory) -> Tensor:
-    """Over real positions."""
-    return _exact(memory, 0.0).sum(dim=1) / memory.mask_BS.sum(dim=1, keepdim=True)
 
 
 def weight_at(step: int, *, weight: float, start: int, ramp: int = 0) -> float:
