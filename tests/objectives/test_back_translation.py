@@ -182,8 +182,8 @@ def test_only_the_way_back_has_a_gradient(toy, base, monkeypatch):
     found, vocabulary, batch = going_back(toy, **ANYTHING)
     model = model_of(base, vocabulary, dropout=0.0)
     (part,) = found.inputs(1, HERE, batch, WHOLE)
-    plain, modes = model.encode, []
-    watched = lambda *rows: (modes.append(torch.is_grad_enabled()), plain(*rows))[1]  # noqa: E731
+    encode, modes = model.encode, []
+    watched = lambda *rows: (modes.append(torch.is_grad_enabled()), encode(*rows))[1]  # noqa: E731
     monkeypatch.setattr(model, "encode", watched)
     terms = found.loss(model, part)
     assert modes == [False, True]
