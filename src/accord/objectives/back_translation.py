@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from accord.config.objectives import BackTranslationConfig
 from accord.config.third_languages import detours
@@ -21,7 +20,9 @@ from accord.data.batches import Batch, Int16s, Position
 from accord.data.vocabulary import EOS, PAD
 from accord.models.base import Seq2Seq
 from accord.models.tensor_batch import TensorBatch
-from accord.objectives.agreement.decoding import Translations, generate, most_steps, unigrams
+from accord.objectives.agreement.decoding import Translations, generate, relative_limit
+from accord.objectives.agreement.inputs import draw_below, filled
+from accord.objectives.agreement.objective import unigrams
 from accord.objectives.base import (
     Context,
     Cut,
@@ -31,7 +32,6 @@ from accord.objectives.base import (
     Terms,
     Work,
     is_due,
-    row_words,
     tensors_of,
 )
 from accord.objectives.likelihood import LikelihoodObjective, composite_likelihood
@@ -116,13 +116,13 @@ class BackTranslationObjective(Objective[DetourInputs]):
         kept_B = there_B & self._fit(said, inputs)
         pairs = way_back(inputs, said, kept_B)
         found = composite_likelihood(model, pairs, label_smoothing=self._label_smoothing)
-        right_B = there_B & (said.language(self._unigrams_LV) == inputs.out.target_language_B)
+        right_B = said.right_language(self._unigrams_LV, inputs.out.target_language_B)
         counts = {
             "tokens": pairs.target_BT != PAD,
             "translations": there_B,
             "kept": kept_B,
             "ended": there_B & said.ended(),
-            "right_language": right_B,
+            "right_language": there_B & right_B,
         }
         sums = {name: marked.sum() for name, marked in counts.items()}
         return Terms({"loss": found.loss}, {"nll": found.nll, **sums})
@@ -155,16 +155,9 @@ class BackTranslationObjective(Objective[DetourInputs]):
 
     def draw(self, batch: Batch, position: Position) -> Int16s:
         """A language for every row of this process, each of those possible with equal chance."""
-        words_B = row_words(
-            batch,
-            position,
-            seed=self._seed,
-            stream=_STREAM,
-            rank=self._world.rank,
-            world_size=self._world.size,
-        )
-        counts_B = np.maximum(self._counts_L[batch.target_language_B], 1)
-        picks_B = (words_B % counts_B.astype(np.uint64)).astype(np.int64)
+        key = (self._seed, position.epoch, position.number, _STREAM)
+        counts_B = self._counts_L[batch.target_language_B]
+        picks_B = draw_below(counts_B, key, batch.update_rows, self._world.rank, self._world.size)
         drawn_B: Int16s = self._choices_LK[batch.target_language_B, picks_B]
         return drawn_B
 
@@ -179,19 +172,17 @@ class BackTranslationObjective(Objective[DetourInputs]):
             source_language_B=part.target_language_B,
             target_language_B=drawn_B,
         )
-        tags_B = torch.from_numpy(self._tags_L[part.target_language_B].astype(np.int64))
+        tags_B = self._tags_L[part.target_language_B].astype(np.int64)
         if shape is None:
-            return DetourInputs(tensors_of(out, None), tags_B)
+            return DetourInputs(tensors_of(out, None), torch.from_numpy(tags_B))
         rows, length = shape
-        tags_B = functional.pad(tags_B, (0, rows - part.rows), value=EOS).pin_memory()
-        return DetourInputs(tensors_of(out, (rows, length + 1)), tags_B)  # a tag was added
+        pairs = tensors_of(out, (rows, length + 1))  # targets have gained a tag
+        return DetourInputs(pairs, filled(tags_B, rows, EOS).pin_memory())
 
     def _fit(self, said: Translations, inputs: DetourInputs) -> Tensor:
-        """Whether each translation says something, comes to an end, and is not poor."""
-        poor_B = said.poor(
-            inputs.out.target_lengths_B,
-            least_length=self.config.least_length,
-            distinct_bigrams=self.config.distinct_bigrams,
+        """Whether each translation says something, comes to an end, and is not degenerate."""
+        poor_B = said.degenerate(
+            inputs.out.target_lengths_B, self.config.least_length, self.config.distinct_bigrams
         )
         return said.ended() & (said.lengths() > 1) & ~poor_B
 
@@ -200,10 +191,10 @@ class BackTranslationObjective(Objective[DetourInputs]):
 def translate(model: Seq2Seq, rows: TensorBatch) -> Translations:
     """Greedy translations of the sources, without dropout; nothing is learnt from making them."""
     subwords_B = (rows.source_lengths_B - 2).clamp(min=0)  # without tag and end
-    steps = int(most_steps(torch.tensor(rows.source_BS.shape[1] - 2)))
+    steps = relative_limit(rows.source_BS.shape[1] - 2)
     with _evaluating(model):
         memory = model.encode(rows.source_BS, rows.source_lengths_B, rows.source_language_B)
-        return generate(model, memory, most_steps(subwords_B), steps, decoding="hard")
+        return generate(model, memory, relative_limit(subwords_B), steps, decoding="hard")
 
 
 def way_back(inputs: DetourInputs, said: Translations, kept_B: Tensor) -> TensorBatch:

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -229,25 +227,3 @@ class Objective(ABC, Generic[I]):
 def is_due(step: int, *, start: int, every: int) -> bool:
     """Whether an update, counted from 1, is one of every `every` after `start`."""
     return step > start and (step - start - 1) % every == 0
-
-
-Words = npt.NDArray[np.uint64]
-
-
-def row_words(
-    batch: Batch,
-    position: Position,
-    *,
-    seed: int,
-    stream: int,
-    rank: int = 0,
-    world_size: int = 1,
-) -> Words:
-    """A random word for every row of a process's batch, for draws on the host.
-
-    It follows from seed, position, and the row's place in the update alone: neither the number of
-    processes nor that of micro-batches changes it. `stream` keeps apart what draws from one seed.
-    """
-    key = (seed, position.epoch, position.number, stream)
-    words: Words = np.random.Philox(np.random.SeedSequence(key)).random_raw(batch.update_rows)
-    return words[rank::world_size]

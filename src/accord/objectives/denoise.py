@@ -17,6 +17,7 @@ from accord.data.dedup import priority
 from accord.data.epoch_plan import Int64s
 from accord.data.vocabulary import EOS, PAD
 from accord.models.base import Seq2Seq
+from accord.objectives.agreement.inputs import draw_below
 from accord.objectives.base import (
     Context,
     Cut,
@@ -24,13 +25,13 @@ from accord.objectives.base import (
     Shape,
     Tally,
     Terms,
-    Words,
     Work,
     is_due,
-    row_words,
     tensors_of,
 )
 from accord.objectives.likelihood import LikelihoodObjective, PairInputs
+
+Words = npt.NDArray[np.uint64]
 
 _STREAM = 0x4E4F4953  # keeps these random numbers apart from others of the same seed
 
@@ -98,14 +99,11 @@ class DenoiseObjective(Objective[PairInputs]):
 
         Rows without one hold something else.
         """
-        words_B = row_words(
-            batch,
-            position,
-            seed=self._seed,
-            stream=_STREAM,
-            rank=self._world.rank,
-            world_size=self._world.size,
-        )
+        key = (self._seed, position.epoch, position.number, _STREAM)
+        any_B = np.full(batch.rows, 2**62)
+        words_B = draw_below(
+            any_B, key, batch.update_rows, self._world.rank, self._world.size
+        ).astype(np.uint64)
         of_source_B = self._chosen_L[batch.source_language_B]
         of_target_B = self._chosen_L[batch.target_language_B]
         either_B = priority(words_B, self._seed, "side") % np.uint64(2) == 1

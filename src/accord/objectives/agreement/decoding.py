@@ -7,13 +7,11 @@ the backward pass, so that nothing as wide as the vocabulary outlives a step.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from accord.data.store import Store
 from accord.data.vocabulary import EOS, PAD
 from accord.models.base import Memory, Seq2Seq
 from accord.ops.linear_cross_entropy import product
@@ -55,31 +53,24 @@ class Translations:
         count_B = real_BT.sum(dim=1).clamp(min=1)
         return 1 - (repeated_BT & real_BT).sum(dim=1) / count_B
 
-    def poor(self, reference_B: Tensor, *, least_length: float, distinct_bigrams: float) -> Tensor:
-        """Whether each row repeats itself, or ended too soon for what it is a translation of.
-
-        References are lengths, the end of sentence included.
-        """
+    def degenerate(self, reference_B: Tensor, least_length: float, bigrams: float) -> Tensor:
+        """Whether each row repeats itself, or ends before so large a share of a length, less one
+        token."""
         short_B = self.ended() & (self.lengths() < least_length * reference_B - 1)
-        return short_B | (self.distinct_bigrams() < distinct_bigrams)
+        return short_B | (self.distinct_bigrams() < bigrams)
 
-    def language(self, unigrams_LV: Tensor) -> Tensor:
-        """The language of each row: the one whose text has these tokens most often."""
+    def right_language(self, unigrams_LV: Tensor, language_B: Tensor) -> Tensor:
+        """Whether no other language's text has these tokens more often."""
         log_p_LBT = unigrams_LV[:, self.tokens_BT]
-        return (log_p_LBT * self.real_BT).sum(dim=2).argmax(dim=0)
+        return (log_p_LBT * self.real_BT).sum(dim=2).argmax(dim=0) == language_B
 
 
-def most_steps(subwords: Tensor) -> Tensor:
-    """The most tokens of a translation of so many subwords: half as many more, and 5."""
+Count = TypeVar("Count", int, Tensor)
+
+
+def relative_limit(subwords: Count) -> Count:
+    """The most tokens of a translation of so many subwords: of one, or of many at once."""
     return (3 * subwords + 1) // 2 + 5
-
-
-def unigrams(store: Store) -> Tensor:
-    """Log-probabilities [L, V] of tokens in each language's training text, smoothed a little."""
-    counts = store.token_counts()
-    counts_LV = np.stack([counts[language] for language in store.languages]) + 0.1
-    p_LV = counts_LV / counts_LV.sum(axis=1, keepdims=True)
-    return torch.from_numpy(np.log(p_LV)).float()
 
 
 def generate(

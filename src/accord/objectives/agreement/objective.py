@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from accord.config.objectives import AgreementConfig
 from accord.data.batches import Batch, Int16s, Position
 from accord.data.store import Store
 from accord.graph import TranslationGraph
 from accord.models.base import Seq2Seq
-from accord.objectives.agreement.decoding import unigrams
 from accord.objectives.agreement.dials import degenerate, dials
 from accord.objectives.agreement.inputs import NONE, AgreementInputs, AuxiliaryLanguages
 from accord.objectives.agreement.loss import (
@@ -156,3 +157,11 @@ class AgreementObjective(Objective[AgreementInputs]):
         if rows < part.rows:
             found = replace(found, weight_B=found.weight_B * (part.rows / rows))
         return found.pinned() if shape is not None else found
+
+
+def unigrams(store: Store) -> Tensor:
+    """Log-probabilities [L, V] of tokens in each language's training text, smoothed a little."""
+    counts = store.token_counts()
+    counts_LV = np.stack([counts[language] for language in store.languages]) + 0.1
+    p_LV = counts_LV / counts_LV.sum(axis=1, keepdims=True)
+    return torch.from_numpy(np.log(p_LV)).float()
