@@ -90,6 +90,11 @@ class TranslationGraph:
         """Whether at least one direction between the two languages is supervised."""
         return self.is_supervised(one, other) or self.is_supervised(other, one)
 
+    @property
+    def hub(self) -> str:
+        """The language that has most supervised directions; of several, the first."""
+        return max(self.languages, key=lambda x: sum(x in d for d in self.supervised))
+
     def neighbours(self, source: str) -> tuple[str, ...]:
         """The languages that `source` has a supervised direction into."""
         return tuple(target for target in self.languages if self.is_supervised(source, target))
@@ -131,6 +136,12 @@ class TranslationGraph:
         """
         self._check_direction(source, target)
         return self._pivot_paths[source].get(target)
+
+    def within(self, directions: frozenset[Direction] | None) -> "TranslationGraph":
+        """The same with data for some of the directions at most; None stands for all."""
+        if directions is None:
+            return self
+        return TranslationGraph(self.languages, self.supervised & directions)
 
     def unreachable(self) -> tuple[Direction, ...]:
         """The zero-shot directions that no chain of supervised directions leads along."""

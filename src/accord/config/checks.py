@@ -8,10 +8,15 @@ said where these are read.
 from collections.abc import Iterable, Iterator
 
 from accord.config.model_settings import OWN_KEYS, OWN_PRESETS, ModelSettings
-from accord.config.objectives import AgreementConfig, CompleteConfig
+from accord.config.objectives import (
+    AgreementConfig,
+    BackTranslationConfig,
+    CompleteConfig,
+    DenoiseConfig,
+)
 from accord.config.paths import fill, format_of, format_of_side, locate, named_columns, tsv_columns
 from accord.config.schema import Experiment, HeldOut, Source, pair_languages
-from accord.config.third_languages import Auxiliary, Triads
+from accord.config.third_languages import Auxiliary, Triads, detours
 from accord.errors import AccordError
 
 Location = tuple[str | int, ...]
@@ -287,6 +292,11 @@ def _bad_objective(experiment: Experiment) -> Iterator[Complaint]:
         yield from _bad_search(complete)
         yield from _bad_teacher(experiment, complete)
         yield from _bad_triads(experiment, complete)
+    denoise, back = experiment.objective.denoise, experiment.objective.back_translation
+    if denoise is not None and denoise.weight:
+        yield from _bad_denoising(experiment, denoise)
+    if back is not None and back.weight:
+        yield from _bad_detours(experiment, back)
 
 
 def _auxiliary(experiment: Experiment, config: AgreementConfig) -> Auxiliary:
@@ -366,4 +376,26 @@ def _bad_triads(experiment: Experiment, config: CompleteConfig) -> Iterator[Comp
             f"without data ({', '.join(config.parts)})",
             "add a corpus that shares a language with another one, train corpora in both "
             "directions, or leave objective.complete out",
+        )
+
+
+def _bad_denoising(experiment: Experiment, config: DenoiseConfig) -> Iterator[Complaint]:
+    for language in config.languages or ():
+        if language not in experiment.languages:
+            yield (
+                ("objective", "denoise", "languages"),
+                f"language {language!r} is not in `languages`",
+                f"choose from {', '.join(experiment.languages)}",
+            )
+
+
+def _bad_detours(experiment: Experiment, config: BackTranslationConfig) -> Iterator[Complaint]:
+    graph = experiment.graph
+    targets = {target for _, target in graph.supervised_directions}
+    if not any(detours(graph, config.languages, target) for target in targets):
+        yield (
+            ("objective", "back_translation", "languages"),
+            "there is no direction without data into a language that is a target in training, so "
+            "there is nothing to translate back",
+            "use `languages: all`, or leave objective.back_translation out",
         )

@@ -24,11 +24,11 @@ from accord.studies.sizes_figure import mean_bleu, zero_shot_pairs
 def system_of(experiment: Experiment) -> str | None:
     """The paper's name for what a run was trained with; none for what the paper does not know."""
     objective = experiment.objective
-    others = {"agree": objective.agreement, "complete": objective.complete}
-    found = [name for name, section in others.items() if section is not None]
-    if objective.consistency is not None or len(found) > 1:
+    names = {"agreement": "agree", "complete": "complete"}
+    found = [key for key, section in objective if section is not None]
+    if len(found) > 1:
         return None
-    return found[0] if found else "basic"
+    return names.get(found[0]) if found else "basic"
 
 
 # --- Beside the paper.
