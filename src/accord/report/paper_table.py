@@ -120,8 +120,11 @@ class Table:
 
 
 def table(found: Sequence[System], metric: Metric, published: Sequence[Published] = ()) -> Table:
-    """The scores of all systems in all directions of the first; what is `published` is BLEU."""
-    main, shared = found[0].rows, common(found)
+    """The scores of all systems in all directions of the first run, in whatever way.
+
+    What is `published` is BLEU.
+    """
+    main, shared = _directions(found), common(found)
     rows: list[Row] = []
     for kind in KINDS:
         some = [name for name, row in main.items() if row.kind == kind]
@@ -139,6 +142,15 @@ def _with(row: Row, published: Sequence[Published]) -> Row:
     """The row with its published numbers; printed averages are of all directions of a kind."""
     key = row.kind if row.label == f"{row.kind} average" else row.label
     return replace(row, published=tuple(column.shown(key) for column in published))
+
+
+def _directions(found: Sequence[System]) -> dict[str, DirectionScores]:
+    """Those of the first run: its direct ones, then those that only another way leads along."""
+    rows: dict[str, DirectionScores] = {}
+    for system in found:
+        if system.run == found[0].run:
+            rows |= {name: row for name, row in system.rows.items() if name not in rows}
+    return rows
 
 
 def _extra(found: Sequence[System], shared: Sequence[str], metric: Metric) -> list[Row]:
@@ -191,7 +203,7 @@ def _row(
             value,
             best=contested and shown[i] == max(known),
             mark=marks[i],
-            repeated=bool(found[i].way) and kind == "supervised",
+            repeated=found[i].repeats and kind == "supervised",
         )
         for i, value in enumerate(values)
     ]
