@@ -111,6 +111,37 @@ def test_a_run_to_test_against_need_not_be_listed(two):
     assert "zero-shot − basic" in differences(data, "ours")
 
 
+def test_figures_tell_how_training_went(two):
+    def logged(run, each, **more):
+        shared = {"kind": "train", "nll": 2.0, "target_tokens": 3000.0, "seconds": each}
+        dev = {"de-fr": {"kind": "zero-shot", "cross_entropy": 3.0, "bleu": 7.0}}
+        lines = [
+            {**shared, "step": 100, "training_seconds": 50.0 + each},
+            {"kind": "validation", "step": 200, "directions": dev},
+            {**shared, "step": 200, "training_seconds": 50.0 + 2 * each},
+            *([{"kind": "pool", "step": 200, **more}] if more else []),
+        ]
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        (two / run / "metrics.jsonl").write_text(text, "utf-8")
+
+    logged("basic", 2.0)
+    logged("ours", 3.0, pairs=60, kept=50, seconds=7.0, dropped={"too_long": 10})
+    data = figures(two, two / "ours", two / "basic", "--against", two / "basic")
+    ours, basic = data["runs"]
+    assert (basic["gold tokens per second"], basic["cost"], basic["rounds"]) == (1500, 1.0, [])
+    assert (ours["gold tokens per second"], ours["cost"]) == (1000, 1.5)
+    assert ours["rounds"] == [{"pairs": 60, "kept": 50, "seconds": 7.0}]
+    assert ours["validations"] == {
+        "200": {
+            "seconds": 56.0,
+            "supervised cross-entropy": None,
+            "supervised bleu": None,
+            "zero-shot cross-entropy": 3.0,
+            "zero-shot bleu": 7.0,
+        }
+    }
+
+
 @pytest.fixture
 def seeds(tmp_path):
     """Three seeds of two systems, of which the third is another story."""

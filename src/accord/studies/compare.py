@@ -15,7 +15,7 @@ from accord.evaluation.significance import Comparison, Difference, compare, comp
 from accord.evaluation.uses import counted, uses_of
 from accord.machine import commit
 from accord.report.answer import direct, in_way
-from accord.report.contents import ReportedRun, notes, read_runs
+from accord.report.contents import History, ReportedRun, notes, read_runs
 from accord.report.figures import Grid, grid
 from accord.report.numbers import NONE, count, signed
 
@@ -28,6 +28,7 @@ AVERAGES = {
 """The columns, and what evaluations call them."""
 DIGITS = 4
 """Of figures in JSON."""
+_ROUND = ("pairs", "kept", "seconds")  # what JSON says of a round of synthetic pairs
 
 
 @dataclass(frozen=True)
@@ -305,7 +306,7 @@ def figures(found: ComparedRuns, command: Sequence[str]) -> dict[str, Any]:
         "accord": accord.__version__,
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
-        "runs": [_run_figures(run) for run in found.runs],
+        "runs": [_run_figures(run, _speed_of(found)) for run in found.runs],
         "against": found.against,
         "differences": [
             {
@@ -322,7 +323,12 @@ def figures(found: ComparedRuns, command: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _run_figures(run: ReportedRun) -> dict[str, Any]:
+def _speed_of(found: ComparedRuns) -> float | None:
+    """Gold tokens per second of the run that costs are measured by."""
+    return next((run.history.gold_speed for run in found.runs if run.label == found.against), None)
+
+
+def _run_figures(run: ReportedRun, usual: float | None) -> dict[str, Any]:
     origin, known = run.evaluation.origin, run.environment
     means = {
         column: mean
@@ -334,6 +340,7 @@ def _run_figures(run: ReportedRun) -> dict[str, Any]:
         "checkpoint": origin.checkpoint,
         "updates": origin.step,
         "seconds": run.history.seconds,
+        **_course_figures(run.history, usual),
         "data": run.manifest["fingerprint"],
         "times scored": _times(run),
         "command": shlex.join(["accord", *map(str, (known.get("command") or [])[1:])]),
@@ -348,6 +355,30 @@ def _run_figures(run: ReportedRun) -> dict[str, Any]:
         "off_target": _rounded({column: mean.off_target for column, mean in means.items()}),
         "exact_match": _rounded({column: mean.exact_match for column, mean in means.items()}),
         "directions": {row.name: _direction_figures(row) for row in run.evaluation.rows},
+    }
+
+
+def _course_figures(history: History, usual: float | None) -> dict[str, Any]:
+    """How training went: speed, cost per gold token against the `usual` speed, rounds, validations.
+
+    All of the run's own updates: those before a branch are in the log of another run.
+    """
+    speed = history.gold_speed
+    kinds = [(k, w) for k in ("supervised", "zero-shot") for w in ("cross_entropy", "bleu")]
+    return {
+        "gold tokens per second": None if speed is None else round(speed),
+        "cost": round(usual / speed, DIGITS) if usual and speed else None,
+        "rounds": [{key: line.get(key) for key in _ROUND} for line in history.rounds],
+        "validations": {
+            str(item.step): _rounded(
+                {"seconds": item.seconds}
+                | {
+                    f"{kind} {what.replace('_', '-')}": item.mean(kind, what)
+                    for kind, what in kinds
+                }
+            )
+            for item in history.validations
+        },
     }
 
 
