@@ -272,6 +272,15 @@ def test_agreement_cannot_choose_where_nothing_can_be_measured(tmp_path):
     config(tmp_path, STAR, by_agreement)
 
 
+def test_a_rate_falls_once_and_towards_an_end_that_is_known(tmp_path):
+    by_clock = "training.optimizer={kind: adam, decay_minutes: 2}"
+    assert "no time is set" in complaint(tmp_path, STAR, by_clock)
+    config(tmp_path, STAR, by_clock, "training.minutes=9")
+    config(tmp_path, STAR, by_clock, "training.branch_minutes=9")
+    twice = [by_clock, "training.minutes=9", "training.optimizer.decay=500"]
+    assert "falls twice: over 500 updates" in complaint(tmp_path, STAR, *twice)
+
+
 def test_several_rules_are_said_at_once(tmp_path):
     message = complaint(
         tmp_path, STAR, "objective.complete.search.nbest=4", "model.decoder_layers=3"

@@ -142,7 +142,8 @@ class Figures:
 
 def _with_run(files: list[dict], run: str) -> dict:
     for data in files:
-        if any(item["run"] == run for item in data["runs"]):
+        # Tests may be of a system, whose seeds are runs.
+        if any(item["run"] == run for item in (*data["runs"], *data.get("differences", ()))):
             return data
     raise KeyError(run)
 

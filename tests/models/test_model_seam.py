@@ -1,4 +1,4 @@
-"""What the rest may rely on in any model: shown by one that keeps h and c, and one with caches."""
+"""What the rest may rely on in any model: one that keeps h and c, one with caches, both at once."""
 
 import pytest
 import torch
@@ -6,6 +6,7 @@ from torch import Tensor
 
 from accord.models.base import Seq2Seq, tensors_of
 from accord.models.build import MODELS, build_model
+from accord.models.ensemble import EnsembleModel
 from accord.models.gnmt import GNMT
 from accord.models.transformer import Transformer
 from cached_model import cached
@@ -22,12 +23,14 @@ def make(name: str, tag: str = "source") -> Seq2Seq:
         return GNMT(V, D, tag=tag).double().eval()
     if name == "transformer":
         return Transformer(V, D, 2, 2, heads=2, feed_forward=12, tag=tag).double().eval()
+    if name == "ensemble":
+        return EnsembleModel([make("gnmt", tag), make("transformer", tag)])
     assert name in ("cached", "copied"), f"say how a {name} is made"
     return cached(1, V, D, copying=name == "copied")
 
 
 # Beside them both kinds with the tag in other places.
-_MADE = [("cached", "source"), ("copied", "source")]
+_MADE = [("cached", "source"), ("copied", "source"), ("ensemble", "source"), ("ensemble", "both")]
 _MADE += [(kind, tag) for kind in MODELS for tag in ("source", "target", "both")]
 every_model = pytest.mark.parametrize(
     ("name", "tag"), _MADE, ids=[f"{name}-{tag}" for name, tag in _MADE]

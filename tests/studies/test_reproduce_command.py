@@ -285,6 +285,7 @@ def test_wrong_usage(options, part):
         ("run=elsewhere", "decided by the reproduction"),
         ("training.init_from=elsewhere", "decided by the reproduction"),
         ("training.minutes=90", "matched in updates"),
+        ("training.branch_minutes=90", "matched in updates"),
         ("objective.agreement=null", "needs a burn-in"),
         ("objective.agreement.start=0", "needs a burn-in"),
         ("objective.agreement.start=500000", "needs a burn-in"),

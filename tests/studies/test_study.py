@@ -469,3 +469,23 @@ def test_every_plan_that_comes_along_is_found_by_name_and_valid(path):
     study = plan_study(path)
     assert study.branches
     assert study.out == Path("studies") / path.stem
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_a_plan_saves_as_many_checkpoints_as_it_averages(path):
+    """With fewer, `accord average` fails, and the branch is not evaluated."""
+    study = plan_study(path)
+    wanted = study.plan.average or 0
+    for run in study.runs:
+        training = run.experiment.training
+        origin = next((one for one in study.origins if one.variant == run.variant), run)
+        began = 0 if origin is run else origin.experiment.training.steps
+        saved = {step // training.save_every for step in range(began, training.steps)}
+        by_clock = training.branch_minutes is not None  # then nobody knows how far it comes
+        assert by_clock or len(saved) >= wanted, run.name
+        assert training.keep >= wanted
+
+
+def test_the_guide_lists_every_plan():
+    guide = (Path(__file__).parents[2] / "docs/study.md").read_text("utf-8")
+    assert [path.stem for path in PLANS if f"`{path.stem}`" not in guide] == []

@@ -15,7 +15,7 @@ from accord.config.objectives import (
     DenoiseConfig,
 )
 from accord.config.paths import fill, format_of, format_of_side, locate, named_columns, tsv_columns
-from accord.config.schema import Experiment, HeldOut, Source, pair_languages
+from accord.config.schema import Experiment, HeldOut, Source, TrainingSettings, pair_languages
 from accord.config.third_languages import Auxiliary, Triads, detours
 from accord.errors import AccordError
 
@@ -76,8 +76,29 @@ def contradictions(experiment: Experiment) -> Iterator[Complaint]:
     yield from _bad_overlap(experiment)
     yield from _bad_vocabulary(experiment)
     yield from bad_model(experiment.model)
+    yield from _bad_decay(experiment.training)
     yield from _bad_validation(experiment)
     yield from _bad_objective(experiment)
+
+
+def _bad_decay(training: TrainingSettings) -> Iterator[Complaint]:
+    """The rate can fall by updates or by the clock, and only towards an end that is known."""
+    optimizer, loc = training.optimizer, ("training", "optimizer", "decay_minutes")
+    if optimizer.decay_minutes is None:
+        return
+    if optimizer.decay:
+        yield (
+            loc,
+            f"the rate falls twice: over {optimizer.decay:,} updates (decay) and over "
+            f"{optimizer.decay_minutes:g} minutes",
+            "give one of the two",
+        )
+    if training.minutes is None and training.branch_minutes is None:
+        yield (
+            loc,
+            "the rate is to fall in the last minutes, but no time is set that they could be of",
+            "set training.minutes or training.branch_minutes, or use decay, which counts updates",
+        )
 
 
 def _bad_validation(experiment: Experiment) -> Iterator[Complaint]:

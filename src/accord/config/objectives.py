@@ -100,8 +100,10 @@ class CompleteTeacher(Section):
     run: FilePath | None = None
     """For frozen: the run that teaches; by default the model in training, as it is when the pool
     begins."""
-    checkpoint: Literal["best", "last", "average"] = "best"
-    """Which checkpoint of `run` teaches. average: what `accord average` made of its last ones."""
+    checkpoint: Literal["best", "last", "average", "ensemble"] = "best"
+    """Which checkpoint of `run` teaches. average: what `accord average` made of its last ones.
+    ensemble: its last ones together, as many as its `training.keep` (by the mean of their logits);
+    a round takes as many times as long."""
     decay: Annotated[Real, Field(ge=0, lt=1)] = 0.999
     """For ema: how much of the average is kept in an update."""
     vote: Annotated[Real, Field(ge=0, le=1)] = 0.0

@@ -133,6 +133,8 @@ class Session:
     """Writes a line of metrics.jsonl: its kind, the step, its values."""
     told: Callable[[], bool]
     """Whether somebody said stop: then give up waiting."""
+    latest_step: Callable[[], int]
+    """A step that training will hardly get past; the same in all processes."""
 
 
 class Cancelled(Exception):  # noqa: N818 (not an error: somebody said stop)

@@ -15,6 +15,7 @@ from accord.run_directory import RunDirectory
 from accord.studies.commands import assignment
 from accord.studies.plan import BURN_IN, EvaluationOptions
 from accord.training.begin import flat
+from accord.training.train_state import TrainState
 
 Branch = Literal["basic", "agree", "complete"]
 
@@ -69,9 +70,11 @@ class Study:
                 where=str(recipe),
                 fix="set 0 < objective.agreement.start < training.steps",
             )
-        if experiment.training.minutes is not None:
+        training = experiment.training
+        if training.minutes is not None or training.branch_minutes is not None:
             raise AccordError(
-                "branches are matched in updates, but training.minutes would end them by the clock",
+                "branches are matched in updates, but training.minutes or training.branch_minutes "
+                "would end them by the clock",
                 where=str(recipe),
                 fix="leave it out, and set training.steps",
             )
@@ -174,8 +177,11 @@ def trained(run: Path, wanted: Experiment) -> bool:
     if newest is None:
         return False
     patience = settings.validation.patience
-    return newest.step >= settings.steps or (
-        patience is not None and newest.state["without_best"] >= patience
+    state = TrainState.of(newest)
+    return (
+        newest.step >= settings.steps
+        or (patience is not None and state.without_best >= patience)
+        or state.seconds >= state.time_limit(settings)
     )
 
 

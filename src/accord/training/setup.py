@@ -90,6 +90,7 @@ def resume(
         # A branch keeps its own best, by its own validations: the origin's is not in its folder.
         state.best, state.best_step, state.without_best = None, None, 0
         state.objectives = {}  # nor is what they went on from
+        state.branched_at = state.seconds
     if checkpoint.state["data"] != present["data"]:
         state.position = Position(state.position.epoch + 1)
         progress.note("other batches than before: continuing with the next epoch")

@@ -26,8 +26,10 @@ from accord.graph import Direction
 from accord.inference.text import Decoder
 from accord.metrics.bleu import bleu
 from accord.metrics.rates import length_ratio
+from accord.models.base import Seq2Seq
 from accord.models.build import build_model
-from accord.models.checkpoint import find_checkpoint
+from accord.models.checkpoint import Checkpoint, Checkpoints, find_checkpoint, open_checkpoint
+from accord.models.ensemble import EnsembleModel
 from accord.objectives.base import Context
 from accord.objectives.distillation.pool import PoolState
 from accord.objectives.distillation.teacher import Teacher
@@ -68,9 +70,18 @@ class TeacherVersions:
             out.write(serialised(plain, {"model": text, "sha256": _checksum(plain, text)}))
 
     def settings(self, name: str) -> ModelSettings:
-        """The settings of the model that the weights belong to."""
+        """The settings of the model that the weights belong to, or of each in an ensemble."""
         with _reading(self.path(name)), safe_open(self.path(name), "pt") as file:
             return ModelSettings.model_validate_json(file.metadata()["model"])
+
+    def build(self, name: str, vocabulary_size: int, seed: int) -> Seq2Seq:
+        """A model for the weights, which are not in it yet."""
+        settings = self.settings(name)
+        with _reading(self.path(name)), safe_open(self.path(name), "pt") as file:
+            names = file.keys()
+        members = len({each.split(".")[1] for each in names if each.startswith(_MEMBERS)})
+        models = [build_model(settings, vocabulary_size, seed) for _ in range(max(members, 1))]
+        return EnsembleModel(models) if members else models[0]
 
     def load(self, name: str, model: nn.Module) -> None:
         """Put the weights into a model, if they are what was written."""
@@ -181,6 +192,7 @@ class RunningAverage:
 
 AVERAGE = "average"  # what a checkpoint calls the weights of `ema`
 _WHERE = "objective.complete.teacher"
+_MEMBERS = "members."  # how the names of an ensemble's weights begin
 
 
 class Teaching:
@@ -256,9 +268,9 @@ class Teaching:
     def teacher(self, name: str) -> Teacher:
         """The one that translates; its weights are another matter, see `load`."""
         if self._teacher is None:
-            settings = self.versions.settings(name)
+            size, seed = len(self.store.vocabulary), self.experiment.training_seed
             self._teacher = Teacher(
-                build_model(settings, len(self.store.vocabulary), self.experiment.training_seed),
+                self.versions.build(name, size, seed),
                 self.store.vocabulary,
                 self.world.device,
                 self.config.search,
@@ -297,13 +309,16 @@ class Teaching:
 
     def _of_other_run(self, other: RunDirectory) -> tuple[str, Mapping[str, Tensor], ModelSettings]:
         settings, asked = other.experiment(), self.config.teacher.checkpoint
-        found = find_checkpoint(other.path, asked)
-        name = self.versions.name(found.step)
-        if asked == "average":  # not to be taken for the checkpoint of its last step
+        found = _found(other, asked)
+        name = self.versions.name(found[-1].step)
+        if asked in ("average", "ensemble"):  # not to be taken for the checkpoint of its last step
             name = f"{name}-{asked}"
-        model = build_model(settings.model, len(self.store.vocabulary), settings.training_seed)
-        found.load_model(model)
-        return name, model.state_dict(), settings.model
+        size, seed = len(self.store.vocabulary), settings.training_seed
+        models = [build_model(settings.model, size, seed) for _ in found]
+        for checkpoint, model in zip(found, models, strict=True):
+            checkpoint.load_model(model)
+        whole = EnsembleModel(models) if asked == "ensemble" else models[0]
+        return name, whole.state_dict(), settings.model
 
     def _judge(self, guard: Guard, candidate: str, state: PoolState) -> None:
         """Let the candidate teach, if it is good enough; otherwise the present teacher goes on."""
@@ -346,5 +361,20 @@ def _opened(path: str, checkpoint: str, store: Store) -> RunDirectory:
             where=f"{_WHERE}.run, {other.path}",
             fix="name a run that was trained on the same prepared data",
         )
-    find_checkpoint(other.path, checkpoint)
+    _found(other, checkpoint)
     return other
+
+
+def _found(other: RunDirectory, asked: str) -> list[Checkpoint]:
+    """The checkpoints of a run that teach: one, or its last ones as an ensemble."""
+    if asked != "ensemble":
+        return [find_checkpoint(other.path, asked)]
+    paths = Checkpoints(other.checkpoints).paths()[-other.experiment().training.keep :]
+    if len(paths) < 2:
+        raise AccordError(
+            f"an ensemble has several members, but the run has {len(paths) or 'no'} checkpoint",
+            where=f"{_WHERE}.checkpoint, {other.path}",
+            fix="train it with a smaller training.save_every and a larger training.keep, or let "
+            "`last` teach",
+        )
+    return [open_checkpoint(path) for path in paths]
