@@ -6,6 +6,7 @@ from accord.objectives.agreement.objective import AgreementObjective
 from accord.objectives.base import Context, Objective
 from accord.objectives.consistency import ConsistencyObjective
 from accord.objectives.distillation.objective import DistillationObjective
+from accord.objectives.dual.objective import DualObjective
 from accord.objectives.likelihood import LikelihoodObjective
 
 
@@ -15,7 +16,11 @@ def build_objectives(context: Context) -> list[Objective[Any]]:
     An objective whose weight is 0 is not even there: the run is Basic, bit for bit.
     """
     asked = context.experiment.objective
-    likelihood = LikelihoodObjective(context.experiment.training.label_smoothing)
+    dual = asked.dual if asked.dual and asked.dual.weight else None
+    likelihood = LikelihoodObjective(
+        context.experiment.training.label_smoothing,
+        until=dual.start if dual and not dual.likelihood else None,
+    )
     found: list[Objective[Any]] = [likelihood]
     if asked.consistency and asked.consistency.weight:
         found = [ConsistencyObjective(asked.consistency, likelihood)]
@@ -23,4 +28,6 @@ def build_objectives(context: Context) -> list[Objective[Any]]:
         found.append(AgreementObjective.of(asked.agreement, context))
     if asked.complete and asked.complete.weight:
         found.append(DistillationObjective(asked.complete, context, likelihood))
+    if dual:
+        found.append(DualObjective(dual, context))
     return found

@@ -30,6 +30,9 @@ def _objectives(experiment: Experiment, step: int) -> tuple[list[str], list[str]
     if (alike := objective.consistency) and alike.weight:
         said = f"consistency (CrossConST: weight {alike.weight:g}"
         found[f"{said}, from step {count(alike.start + 1)})"] = alike.start
+    if (dual := objective.dual) and dual.weight:
+        said = f"dual learning (Dual-0: alpha {dual.alpha:g}, weight {dual.weight:g}"
+        found[f"{said}, from step {count(dual.start + 1)})"] = dual.start
     begun = [name for name, start in found.items() if start < step]
     return begun, [name for name in found if name not in begun]
 

@@ -26,7 +26,7 @@ def system_of(experiment: Experiment) -> str | None:
     objective = experiment.objective
     others = {"agree": objective.agreement, "complete": objective.complete}
     found = [name for name, section in others.items() if section is not None]
-    if objective.consistency is not None or len(found) > 1:
+    if objective.consistency is not None or objective.dual is not None or len(found) > 1:
         return None
     return found[0] if found else "basic"
 

@@ -24,7 +24,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from accord.models.base import Memory, Seq2Seq, shift_right
-from accord.objectives.agreement.decoding import Decoding, Translations, generate
+from accord.objectives.agreement.decoding import (
+    Decoding,
+    Translations,
+    generate,
+    relative_limit,
+)
 from accord.objectives.agreement.inputs import AgreementInputs
 from accord.ops.softmax_cross_entropy import dense_cross_entropy
 
@@ -93,7 +98,7 @@ class AgreementSettings:
         """The most tokens of a translation, for a pair whose longer side has so many subwords."""
         if not self.relative_length:
             return torch.full_like(subwords_B, self.max_length)
-        return ((3 * subwords_B + 1) // 2 + 5).clamp(max=self.max_length)
+        return relative_limit(subwords_B).clamp(max=self.max_length)
 
     def steps(self, subwords: int) -> int:
         """The same on the host, for the longest that a batch of some width may hold."""
@@ -330,19 +335,16 @@ class _Pairs:
         One that was cut off at the most tokens of all, as those of long sentences are, has neither
         the one nor the other fault.
         """
-        ended_B, least_B = said.ended(), self.settings.least_length * self.reference_B - 1
-        short_B = ended_B & (said.lengths() < least_B)
-        endless_B = ~ended_B & (self.limits_B < self.settings.max_length)
-        repeating_B = said.distinct_bigrams() < self.settings.distinct_bigrams
-        return short_B | endless_B | repeating_B
+        endless_B = ~said.ended() & (self.limits_B < self.settings.max_length)
+        return endless_B | said.degenerate(
+            self.reference_B, self.settings.least_length, self.settings.distinct_bigrams
+        )
 
     def _right_language(self, said: Translations) -> Tensor:
         """Whether no other language's text has these tokens more often."""
         if self.settings.unigrams_LV is None:
             return torch.zeros_like(self.auxiliary_B)
-        log_p_LBT = self.settings.unigrams_LV[:, said.tokens_BT]
-        likely_B = (log_p_LBT * said.real_BT).sum(dim=2).argmax(dim=0)
-        return likely_B == self.auxiliary_B
+        return said.right_language(self.settings.unigrams_LV, self.auxiliary_B)
 
 
 def _stopped(rows: Tensor, live_R: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ class AgreementObjective(Objective[AgreementInputs]):
             least_length=config.least_length,
             translations=config.weight > 0,
             encodings=config.encoder_weight > 0,
-            unigrams_LV=_unigrams(store).to(world.device),
+            unigrams_LV=unigrams(store).to(world.device),
         )
         self.languages = AuxiliaryLanguages(
             graph, store.vocabulary.tags, law=config.auxiliary, protect=config.protect
@@ -157,7 +157,7 @@ class AgreementObjective(Objective[AgreementInputs]):
         return found.pinned() if shape is not None else found
 
 
-def _unigrams(store: Store) -> Tensor:
+def unigrams(store: Store) -> Tensor:
     """Log-probabilities [L, V] of tokens in each language's training text, smoothed a little."""
     counts = store.token_counts()
     counts_LV = np.stack([counts[language] for language in store.languages]) + 0.1

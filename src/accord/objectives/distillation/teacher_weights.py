@@ -19,16 +19,16 @@ from accord.config.model_settings import ModelSettings
 from accord.config.objectives import CompleteConfig
 from accord.config.schema import Experiment
 from accord.config.third_languages import Triads
-from accord.data.store import HeldOutSets, Store
+from accord.data.store import HeldOutSets
 from accord.errors import AccordError
-from accord.files import atomic_write, expand
+from accord.files import atomic_write
 from accord.graph import Direction
 from accord.inference.text import Decoder
 from accord.metrics.bleu import bleu
 from accord.metrics.rates import length_ratio
 from accord.models.build import build_model
 from accord.models.checkpoint import find_checkpoint
-from accord.objectives.base import Context
+from accord.objectives.base import Context, other_run
 from accord.objectives.distillation.pool import PoolState
 from accord.objectives.distillation.teacher import Teacher
 from accord.run_directory import RunDirectory
@@ -221,7 +221,9 @@ class Teaching:
         teacher = self.config.teacher
         if teacher.run is None:
             return None
-        return _opened(teacher.run, teacher.checkpoint, self.store)
+        found = other_run(teacher.run, self.store, "the teacher", f"{_WHERE}.run")
+        find_checkpoint(found.path, teacher.checkpoint)
+        return found
 
     def decide(self, step: int, state: PoolState) -> None:
         """Set who teaches the next round, after so many updates of the student."""
@@ -296,7 +298,7 @@ class Teaching:
         return name
 
     def _of_other_run(self, other: RunDirectory) -> tuple[str, Mapping[str, Tensor], ModelSettings]:
-        settings, asked = other.experiment(), self.config.teacher.checkpoint
+        settings, asked = other.translator(), self.config.teacher.checkpoint
         found = find_checkpoint(other.path, asked)
         name = self.versions.name(found.step)
         if asked == "average":  # not to be taken for the checkpoint of its last step
@@ -334,17 +336,3 @@ def taught_by(experiment: Experiment, triads: Triads) -> list[Direction]:
         for third in triads.thirds(teacher, pupil)
     }
     return sorted(found)
-
-
-def _opened(path: str, checkpoint: str, store: Store) -> RunDirectory:
-    """Another run that is to teach, if it speaks the same subwords."""
-    other = RunDirectory(Path(expand(path)))
-    theirs, mine = other.vocabulary(), store.vocabulary
-    if theirs.model != mine.model or theirs.tags != mine.tags:
-        raise AccordError(
-            "the teacher has another vocabulary",
-            where=f"{_WHERE}.run, {other.path}",
-            fix="name a run that was trained on the same prepared data",
-        )
-    find_checkpoint(other.path, checkpoint)
-    return other
