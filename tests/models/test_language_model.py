@@ -30,7 +30,7 @@ def toy(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(toy, tmp_path_factory):
     path = tmp_path_factory.mktemp("language-model") / "run"
-    train(experiment(toy, path, model=SMALL, training__steps=100, training__label_smoothing=0.0))
+    train(experiment(toy, path, model=SMALL, training__steps=180, training__label_smoothing=0.0))
     return path
 
 
