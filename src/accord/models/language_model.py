@@ -62,10 +62,12 @@ class LanguageModel(Seq2Seq[LanguageMemory, LanguageState]):
         self.target_embedding = ScaledEmbedding(vocabulary_size, units)
         self.layers = nn.ModuleList(LSTM(units, units) for _ in range(languages * layers))
 
-    def encode(self, source_BS: Tensor, lengths_B: Tensor) -> LanguageMemory:
+    def encode(
+        self, source_BS: Tensor, lengths_B: Tensor, language_B: Tensor | None = None
+    ) -> LanguageMemory:
         """Read the tags; a row that only fills up a shape has none, and any language will do."""
-        language_B = (source_BS[:, 0] - FIRST_TAG).clamp(min=0)
-        return LanguageMemory(torch.ones_like(source_BS, dtype=torch.bool), language_B)
+        own_B = (source_BS[:, 0] - FIRST_TAG).clamp(min=0)
+        return LanguageMemory(torch.ones_like(source_BS, dtype=torch.bool), own_B)
 
     def decode(self, memory: LanguageMemory, inputs_BTD: Tensor, *, dropout: bool = True) -> Tensor:
         """Hidden vectors [B, T, D] of a whole sequence whose (shifted) inputs are known."""

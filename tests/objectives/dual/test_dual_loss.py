@@ -235,6 +235,21 @@ def test_translations_are_drawn_without_dropout_from_what_is_scored(monkeypatch)
     assert keys == {"decoding": "sampled", "temperature": 1.0, "dropout": False}
 
 
+def test_the_model_is_told_which_languages_it_reads(say, monkeypatch):
+    """On the way there that of the sentence, on the way back that of the translation."""
+    model, judge = models()
+    told, plain = [], model.encode
+
+    def encode(rows_BS, lengths_B, language_B):
+        told.append((rows_BS[:, 0].tolist(), language_B.tolist()))
+        return plain(rows_BS, lengths_B, language_B)
+
+    monkeypatch.setattr(model, "encode", encode)
+    say([SENTENCES[3], SENTENCES[9]])
+    dual(model, judge, rows(2), settings(), UNIGRAMS)
+    assert told == [([TAGS[1]] * 2, [0, 0]), ([TAGS[0]] * 2, [1, 1])]
+
+
 # --- advantages ------------------------------------------------------------------------------
 
 

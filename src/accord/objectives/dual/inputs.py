@@ -36,9 +36,9 @@ class RoundTrips:
                 for side, language in enumerate(direction)
                 for other in round_trips(graph, language)
             ]
-            pair = tuple(map(graph.languages.index, direction))
-            self._counts_LL[pair] = len(choices)
-            self._choices_LLK[(*pair, slice(len(choices)))] = choices
+            source, target = map(graph.languages.index, direction)
+            self._counts_LL[source, target] = len(choices)
+            self._choices_LLK[source, target, : len(choices)] = choices
 
     def draw(
         self, batch: Batch, *, seed: int, position: Position, rank: int = 0, world_size: int = 1

@@ -54,7 +54,7 @@ def dual(
     `unigrams_LV` are log-probabilities of tokens in each language's text, to tell the language of
     translations; nothing is learnt from that.
     """
-    memory = model.encode(inputs.sentences_BS, inputs.lengths_B)
+    memory = model.encode(inputs.sentences_BS, inputs.lengths_B, inputs.language_B)
     said = _translate(model, memory, inputs, config)
     kept_B = inputs.weight_B * ~_degenerate(said, inputs, config)
     back_loss, reconstruction_B = _come_back(model, said, inputs, (1 - config.alpha) * kept_B)
@@ -131,7 +131,7 @@ def _come_back(
     rows_BT = functional.pad(_padded(said), (1, 1), value=PAD)
     rows_BT[:, 0] = inputs.tag_B
     rows_BT.scatter_(1, subwords_B.unsqueeze(1) + 1, EOS)
-    memory = model.encode(rows_BT, subwords_B + 2)
+    memory = model.encode(rows_BT, subwords_B + 2, inputs.other_B)
     target_BS = inputs.sentences_BS[:, 1:]
     hidden_BSD = model.decode(memory, model.shifted_embeddings(target_BS))
     real_BS = target_BS != PAD
