@@ -1,6 +1,7 @@
 """Dual learning's gradient, by enumeration: in the mean it is that of the expected reward."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -18,7 +19,8 @@ from accord.objectives.dual.loss import advantages, dual
 V, TAGS = 4, (2, 3)  # padding, the end and two tags: enough to tell sentences apart
 # All that can be said in two tokens: nothing, or one of three tokens and then any.
 SENTENCES = [[EOS], *([one, other] for one in (PAD, 2, 3) for other in range(V))]
-SOURCES = [[2, EOS], [3, 2, EOS]]
+SHORT = [[token] for token in range(V)]  # and in one token
+SOURCES = [[2, EOS], [3, 2, EOS], [3, EOS]]
 UNIGRAMS = torch.zeros(2, V, dtype=torch.float64)
 
 
@@ -86,10 +88,12 @@ def reward(model, language_model, x: list[int], z: list[int], alpha: float) -> T
     return alpha * log_p(language_model, [TAGS[1]], z) / len(z) + (1 - alpha) * back
 
 
-def expected(model, language_model, config, of_policy=True, of_reward=True) -> list[Tensor]:
+def expected(
+    model, language_model, config, sentences, of_policy=True, of_reward=True
+) -> list[Tensor]:
     """The gradient of the mean reward, summed over the sources, or a part of it."""
     total = torch.zeros((), dtype=torch.float64)
-    for x, z in itertools.product(SOURCES, SENTENCES):
+    for x, z in itertools.product(SOURCES, sentences):
         chance = log_p(model, [TAGS[1], *x], z).exp()
         worth = reward(model, language_model, x, z, config.alpha)
         total = total + (chance if of_policy else chance.detach()) * (
@@ -105,13 +109,13 @@ def gradients(model, value: Tensor) -> list[Tensor]:
 
 
 def mean_estimate(model, language_model, config, say) -> list[Tensor]:
-    """The mean of minus the loss's gradient over all that could be drawn together."""
+    """The mean of minus the loss's gradient over all that could be drawn together, in one token."""
     with torch.no_grad():
-        chances = [[log_p(model, [TAGS[1], *x], z).exp() for z in SENTENCES] for x in SOURCES]
+        chances = [[log_p(model, [TAGS[1], *x], z).exp() for z in SHORT] for x in SOURCES]
     inputs = rows(len(SOURCES))
     total = 0.0
-    for picks in itertools.product(range(len(SENTENCES)), repeat=len(SOURCES)):
-        say([SENTENCES[k] for k in picks])
+    for picks in itertools.product(range(V), repeat=len(SOURCES)):
+        say([SHORT[k] for k in picks])
         found = dual(model, language_model, inputs, config, UNIGRAMS)
         chance = torch.stack([row[k] for row, k in zip(chances, picks, strict=True)]).prod()
         total = total - chance * found.losses["loss"]
@@ -125,28 +129,44 @@ def test_all_sentences_are_there():
         assert sum(chances).item() == pytest.approx(1, abs=1e-12)
 
 
-@pytest.mark.parametrize(("baseline", "alpha"), [("none", 0.6), ("others", 0.01)])
-def test_the_mean_of_the_estimates_is_the_gradient_of_the_mean_reward(say, baseline, alpha):
+@pytest.mark.parametrize("alpha", [0.01, 0.6])
+def test_without_baseline_the_mean_estimate_is_the_gradient_of_the_mean_reward(say, alpha):
+    """Rows then know nothing of each other: all translations at once, each as often as it comes."""
     model, judge = models()
-    config = settings(alpha=alpha, baseline=baseline)
-    exact = expected(model, judge, config)
-    torch.testing.assert_close(
-        mean_estimate(model, judge, config, say), exact, rtol=1e-10, atol=1e-12
-    )
+    config = settings(alpha=alpha, baseline="none")
+    with torch.no_grad():
+        pairs = list(itertools.product(range(len(SOURCES)), SENTENCES))
+        chances = [log_p(model, [TAGS[1], *SOURCES[k]], z).exp() for k, z in pairs]
+    say([z for _, z in pairs])
+    places = torch.tensor([k for k, _ in pairs])
+    inputs = rows(len(SOURCES)).map_tensors(lambda tensor: tensor[places])
+    found = dual(model, judge, replace(inputs, weight_B=torch.stack(chances)), config, UNIGRAMS)
+    exact = expected(model, judge, config, SENTENCES)
+    same(gradients(model, -found.losses["loss"]), exact)
     # Without back-translation much of it would be missing.
-    policy = expected(model, judge, config, of_reward=False)
+    policy = expected(model, judge, config, SENTENCES, of_reward=False)
     assert distance(policy, exact) > 0.1 * length(exact)
+
+
+def test_the_mean_of_the_others_as_a_baseline_changes_nothing_in_the_mean(say):
+    model, judge = models()
+    config = settings(alpha=0.01, baseline="others")
+    same(mean_estimate(model, judge, config, say), expected(model, judge, config, SHORT))
 
 
 def test_the_mean_of_all_as_a_baseline_shortens_the_first_term(say):
     model, judge = models()
     config = settings(alpha=0.01, baseline="batch")
-    policy = expected(model, judge, config, of_reward=False)
-    back = expected(model, judge, config, of_policy=False)
+    policy = expected(model, judge, config, SHORT, of_reward=False)
+    back = expected(model, judge, config, SHORT, of_policy=False)
     right = [(1 - 1 / len(SOURCES)) * one + other for one, other in zip(policy, back, strict=True)]
     found = mean_estimate(model, judge, config, say)
-    torch.testing.assert_close(found, right, rtol=1e-10, atol=1e-12)
-    assert distance(found, expected(model, judge, config)) > 0.01 * length(policy)
+    same(found, right)
+    assert distance(found, expected(model, judge, config, SHORT)) > 0.01 * length(policy)
+
+
+def same(one: list[Tensor], other: list[Tensor]) -> None:
+    torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
 def distance(one: list[Tensor], other: list[Tensor]) -> float:
@@ -165,7 +185,7 @@ def test_rewards_are_counted_a_token(say):
     config, chosen = settings(alpha=0.3), [SENTENCES[0], SENTENCES[9]]
     say(chosen)
     counts = dual(model, judge, rows(2), config, UNIGRAMS).counts
-    worth = [reward(model, judge, x, z, 0.3) for x, z in zip(SOURCES, chosen, strict=True)]
+    worth = [reward(model, judge, x, z, 0.3) for x, z in zip(SOURCES[:2], chosen, strict=True)]
     assert counts["reward"].item() == pytest.approx(sum(worth).item())
     parts = 0.3 * counts["fluency"] + 0.7 * counts["reconstruction"]
     assert parts.item() == pytest.approx(counts["reward"].item())
@@ -227,12 +247,22 @@ def test_translations_are_drawn_without_dropout_from_what_is_scored(monkeypatch)
         seen.append((memory, limits_B.tolist(), steps, keys))
         return plain(model, memory, limits_B, steps, **keys)
 
+    scored, decode = [], model.decode
+
+    def decoded(memory, inputs_BTD, *, dropout=True):
+        scored.append((memory, dropout))
+        return decode(memory, inputs_BTD, dropout=dropout)
+
     monkeypatch.setattr(loss, "generate", watched)
+    monkeypatch.setattr(model, "decode", decoded)
     torch.manual_seed(1)
     dual(model.train(), judge, rows(2), settings(), UNIGRAMS)
-    [(_, limits, steps, keys)] = seen
+    [(memory, limits, steps, keys)] = seen
     assert (limits, steps) == ([7, 8], 8)
     assert keys == {"decoding": "sampled", "temperature": 1.0, "dropout": False}
+    [(_, back), (policy_memory, policy)] = scored
+    assert policy_memory is memory
+    assert (back, policy) == (True, False)
 
 
 def test_the_model_is_told_which_languages_it_reads(say, monkeypatch):

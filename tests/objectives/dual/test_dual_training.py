@@ -62,11 +62,11 @@ def test_rewards_alone_bring_translations_into_the_right_language(toy, runs, tmp
     rate = {"kind": "adam", "schedule": "constant", "learning_rate": 0.01}
     keys = {"training__log_every": 10, "training__batch_tokens": 256}
     dual = chosen(runs, likelihood=False, alpha=0.2)
-    trained(toy, runs, tmp_path, 60, dual, training__optimizer=rate, **keys)
+    trained(toy, runs, tmp_path, 50, dual, training__optimizer=rate, **keys)
     first, *_, last = metrics(tmp_path, "train")
     assert first["loss"] is last["loss"] is None
     assert first["dual_right_language"] < 0.4
-    assert last["dual_right_language"] > 0.7
+    assert last["dual_right_language"] > 0.6
     assert last["dual_reward"] > first["dual_reward"] + 0.3
     assert last["dual_reward"] == pytest.approx(
         0.2 * last["dual_fluency"] + 0.8 * last["dual_reconstruction"]
@@ -93,13 +93,13 @@ def test_accumulation_does_not_change_it(toy, runs, tmp_path):
 
 def test_resuming_is_exact(toy, runs, tmp_path, monkeypatch):
     """With dropout and draws, and interrupted between two lines of the log."""
-    straight, stopped = (branch(toy, runs, tmp_path / name, 12, chosen(runs)) for name in "ab")
+    straight, stopped = (branch(toy, runs, tmp_path / name, 8, chosen(runs)) for name in "ab")
     train(straight)
     with monkeypatch.context() as patch:
-        stop_at(patch, 8)
+        stop_at(patch, 4)
         assert not train(stopped).finished
     train(stopped)
-    assert story(tmp_path / "a", BASE + 12) == story(tmp_path / "b", BASE + 12)
+    assert story(tmp_path / "a", BASE + 8) == story(tmp_path / "b", BASE + 8)
     assert metrics(tmp_path / "b", "train")[-1]["dual_reward"] < 0
 
 

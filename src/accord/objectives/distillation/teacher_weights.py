@@ -19,7 +19,7 @@ from accord.config.model_settings import ModelSettings
 from accord.config.objectives import CompleteConfig
 from accord.config.schema import Experiment
 from accord.config.third_languages import Triads
-from accord.data.store import HeldOutSets
+from accord.data.store import HeldOutSets, Store
 from accord.errors import AccordError
 from accord.files import atomic_write
 from accord.graph import Direction
@@ -221,9 +221,7 @@ class Teaching:
         teacher = self.config.teacher
         if teacher.run is None:
             return None
-        found = other_run(teacher.run, self.store, "the teacher", f"{_WHERE}.run")
-        find_checkpoint(found.path, teacher.checkpoint)
-        return found
+        return _opened(teacher.run, teacher.checkpoint, self.store)
 
     def decide(self, step: int, state: PoolState) -> None:
         """Set who teaches the next round, after so many updates of the student."""
@@ -336,3 +334,10 @@ def taught_by(experiment: Experiment, triads: Triads) -> list[Direction]:
         for third in triads.thirds(teacher, pupil)
     }
     return sorted(found)
+
+
+def _opened(path: str, checkpoint: str, store: Store) -> RunDirectory:
+    """Another run that is to teach, if it speaks the same subwords."""
+    other = other_run(path, store, "the teacher", f"{_WHERE}.run")
+    find_checkpoint(other.path, checkpoint)
+    return other
