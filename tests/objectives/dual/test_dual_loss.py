@@ -195,9 +195,9 @@ def test_rewards_are_counted_a_token(say):
 
 def test_a_copy_is_told_from_what_only_begins_like_it(say):
     model, judge = models()
-    for chosen, copies in (([2, EOS], 1), ([2, 3], 0), ([EOS], 0)):
-        say([chosen])
-        counts = dual(model, judge, rows(1), settings(), UNIGRAMS).counts
+    for first, copies in (([2, EOS], 1), ([2, 3], 0), ([EOS], 0)):
+        say([first, [3, 2]])  # the second is cut off before its end
+        counts = dual(model, judge, rows(2), settings(), UNIGRAMS).counts
         assert counts["copies"].item() == copies
 
 
@@ -226,14 +226,16 @@ def test_rows_without_weight_change_nothing(say):
     [
         ([3, EOS], {}, 1),
         ([3, 2], {}, 0),  # without an end
-        ([EOS], {"least_length": 1.0}, 1),  # one token less than two is allowed
-        ([3, 3], {"distinct_bigrams": 1.0}, 0),
+        ([3, EOS], {"least_length": 1.0}, 1),  # one token less than three is allowed
+        ([EOS], {"least_length": 1.0}, 0),
+        ([EOS], {"distinct_bigrams": 1.0}, 1),  # there is none
     ],
 )
 def test_what_is_degenerate_teaches_nothing(monkeypatch, chosen, keys, kept):
     model, judge = models()
     monkeypatch.setattr(loss, "generate", lambda *_, **__: forced([chosen]))
-    found = dual(model, judge, rows(1), settings(**keys), UNIGRAMS)
+    sentence = rows(2).map_tensors(lambda tensor: tensor[1:])
+    found = dual(model, judge, sentence, settings(**keys), UNIGRAMS)
     assert found.counts["kept"].item() == kept
     assert (length(gradients(model, found.losses["loss"])) > 0) == bool(kept)
 

@@ -3,10 +3,12 @@
 import pytest
 import torch
 
+from accord.config.objectives import DualConfig
 from accord.errors import AccordError
 from accord.objectives.dual.objective import DualObjective
 from accord.training.trainer import train
 from toy_training import Notes, experiment, metrics, prepared, stop_at, story, weights
+from update_cases import ragged_batch
 
 BASE = 60  # updates after which the toy model ends some of its sentences
 
@@ -79,6 +81,15 @@ def test_rewards_alone_bring_translations_into_the_right_language(toy, runs, tmp
 def test_only_some_updates_compute_it(toy, runs, tmp_path):
     trained(toy, runs, tmp_path, 10, chosen(runs, every=5))
     assert all(0 < line["dual_sentences"] < 0.5 for line in metrics(tmp_path, "train"))
+
+
+def test_rewards_are_a_mean_over_the_rows_of_an_update():
+    """On the scale of a sum over its target tokens, by which the gradient is divided."""
+    one = DualObjective.__new__(DualObjective)
+    one.config = DualConfig(language_model="unused", weight=0.5, start=4, every=3)
+    assert [one.weight(step) for step in range(4, 10)] == [0, 1.5, 0, 0, 1.5, 0]
+    batch = ragged_batch()
+    assert one.work(5, batch, []).scales == (1.5 * batch.update_target_tokens / batch.update_rows,)
 
 
 def test_accumulation_does_not_change_it(toy, runs, tmp_path):
