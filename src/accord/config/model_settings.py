@@ -35,8 +35,8 @@ class ModelSettings(Section):
     decoder_layers: Size | None = None
     """Number of decoder layers, if not the preset's; of a language model, all that it has."""
     dropout: Annotated[Real, Field(ge=0, lt=1)] = 0.2
-    """gnmt: share of every layer's inputs that is dropped in training. transformer: of the inputs,
-    and of what every sub-layer adds; 0.1 by default."""
+    """gnmt and language-model: share of every layer's inputs that is dropped in training.
+    transformer: of the inputs, and of what every sub-layer adds; 0.1 by default."""
     tag: TagPlace = "source"
     """Who reads the tag that names the target language. source: the encoder, before the sentence.
     target: the decoder, as its first input; encodings then do not depend on the target language.
