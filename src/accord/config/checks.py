@@ -13,10 +13,11 @@ from accord.config.objectives import (
     BackTranslationConfig,
     CompleteConfig,
     DenoiseConfig,
+    DualConfig,
 )
 from accord.config.paths import fill, format_of, format_of_side, locate, named_columns, tsv_columns
 from accord.config.schema import Experiment, HeldOut, Source, TrainingSettings, pair_languages
-from accord.config.third_languages import Auxiliary, Triads, detours
+from accord.config.third_languages import Auxiliary, Triads, detours, round_trips
 from accord.errors import AccordError
 
 Location = tuple[str | int, ...]
@@ -78,7 +79,27 @@ def contradictions(experiment: Experiment) -> Iterator[Complaint]:
     yield from bad_model(experiment.model)
     yield from _bad_decay(experiment.training)
     yield from _bad_validation(experiment)
-    yield from _bad_objective(experiment)
+    if experiment.model.translates:
+        yield from _bad_objective(experiment)
+    else:
+        yield from _bad_language_model_training(experiment)
+
+
+def _bad_language_model_training(experiment: Experiment) -> Iterator[Complaint]:
+    """What only those models can be asked for that translate."""
+    for key, section in experiment.objective:
+        if section is not None:
+            yield (
+                ("objective", key),
+                "a language model knows the likelihood of its text only",
+                "leave it out, or choose another model.kind",
+            )
+    if experiment.training.validation.metric != "cross_entropy":
+        yield (
+            ("training", "validation", "metric"),
+            "a language model translates nothing that could be measured",
+            "leave it at cross_entropy",
+        )
 
 
 def _bad_decay(training: TrainingSettings) -> Iterator[Complaint]:
@@ -261,9 +282,23 @@ def bad_model(model: ModelSettings) -> Iterator[Complaint]:
                     f"only a {other} has `{key}`, but the model is a {model.kind}",
                     f"leave it out (or null), or set model.kind to {other}",
                 )
-    rules = {"gnmt": bad_layers, "transformer": bad_heads}
-    if model.kind in rules:
-        yield from rules[model.kind](model)
+    rules = {
+        "gnmt": bad_layers,
+        "transformer": bad_heads,
+        "language-model": _bad_language_model,
+    }
+    yield from rules[model.kind](model)
+
+
+def _bad_language_model(model: ModelSettings) -> Iterator[Complaint]:
+    """What only models have that read a source."""
+    for key, value in (("encoder_layers", None), ("tag", "source")):
+        if getattr(model, key) != value:
+            yield (
+                ("model", key),
+                f"a language model reads no source, so `{key}` does nothing",
+                "leave it out: decoder_layers says how many layers it has",
+            )
 
 
 def bad_heads(model: ModelSettings) -> Iterator[Complaint]:
@@ -318,6 +353,33 @@ def _bad_objective(experiment: Experiment) -> Iterator[Complaint]:
         yield from _bad_denoising(experiment, denoise)
     if back is not None and back.weight:
         yield from _bad_detours(experiment, back)
+    if experiment.objective.dual is not None and experiment.objective.dual.weight:
+        yield from _bad_dual(experiment, experiment.objective.dual)
+
+
+def _bad_dual(experiment: Experiment, config: DualConfig) -> Iterator[Complaint]:
+    graph, loc = experiment.graph, ("objective", "dual")
+    if not any(round_trips(graph, language) for language in graph.languages):
+        yield (
+            loc,
+            "no two languages that are translated into are without data both ways, so there is no "
+            "round trip to reward",
+            "add languages, or leave objective.dual out",
+        )
+    consistency = experiment.objective.consistency
+    if not config.likelihood and consistency is not None and consistency.weight:
+        yield (
+            (*loc, "likelihood"),
+            "consistency is computed together with the likelihood, which is to be left out",
+            "leave objective.consistency out, or keep the likelihood",
+        )
+    if not config.likelihood and config.every > 1:
+        yield (
+            (*loc, "every"),
+            f"without the likelihood, {config.every - 1} of {config.every} updates would learn "
+            "nothing",
+            "set it to 1, or keep the likelihood",
+        )
 
 
 def _auxiliary(experiment: Experiment, config: AgreementConfig) -> Auxiliary:

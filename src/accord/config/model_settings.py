@@ -6,8 +6,10 @@ from pydantic import Field, model_validator
 
 from accord.config.section import Real, Section, Whole
 
-Kind = Literal["gnmt", "transformer"]
-Preset = Literal["paper", "gnmt3", "transformer", "transformer-6+6", "transformer-small"]
+Kind = Literal["gnmt", "transformer", "language-model"]
+Preset = Literal[
+    "paper", "gnmt3", "transformer", "transformer-6+6", "transformer-small", "language-model"
+]
 TagPlace = Literal["source", "target", "both"]
 Size = Annotated[Whole, Field(ge=1)]
 
@@ -18,21 +20,23 @@ class ModelSettings(Section):
 
     kind: Kind = "gnmt"
     """The architecture. gnmt: stacked LSTMs with attention, as the paper has them. transformer:
-    self-attention."""
+    self-attention. language-model: an LSTM per language that translates nothing, for
+    `objective.dual`."""
     preset: Preset = "paper"
     """paper: 2 bidirectional encoder layers, 4 decoder layers. gnmt3: the authors' release, one
     bidirectional and 2 further encoder layers, 3 decoder layers. transformer (the default of that
     kind): 6 encoder and 3 decoder layers. transformer-6+6: as many of both. transformer-small: 3
-    and 2 layers, 256 units, 4 heads, feed_forward 1024."""
+    and 2 layers, 256 units, 4 heads, feed_forward 1024. language-model (the only one of that kind):
+    2 layers."""
     units: Size = 512
     """Width of embeddings and layers; 256 for transformer-small."""
     encoder_layers: Size | None = None
     """Number of encoder layers, if not the preset's."""
     decoder_layers: Size | None = None
-    """Number of decoder layers, if not the preset's."""
+    """Number of decoder layers, if not the preset's; of a language model, all that it has."""
     dropout: Annotated[Real, Field(ge=0, lt=1)] = 0.2
-    """gnmt: share of every layer's inputs that is dropped in training. transformer: of the inputs,
-    and of what every sub-layer adds; 0.1 by default."""
+    """gnmt and language-model: share of every layer's inputs that is dropped in training.
+    transformer: of the inputs, and of what every sub-layer adds; 0.1 by default."""
     tag: TagPlace = "source"
     """Who reads the tag that names the target language. source: the encoder, before the sentence.
     target: the decoder, as its first input; encodings then do not depend on the target language.
@@ -53,6 +57,11 @@ class ModelSettings(Section):
     encoder_residual: Size | None = None
     """transformer: the encoder layer (1 is the lowest) whose attention has no residual, so that
     encodings hang less on word order (Liu et al. 2021); by default all have one."""
+
+    @property
+    def translates(self) -> bool:
+        """Whether it is a translation model at all."""
+        return self.kind != "language-model"
 
     @property
     def encoder_depth(self) -> int:
@@ -100,6 +109,12 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "norm": "pre",
         "tables": "shared",
     },
+    "language-model": {
+        "preset": "language-model",
+        "units": 512,
+        "decoder_layers": 2,
+        "dropout": 0.2,
+    },
 }
 _PRESETS: dict[str, dict[str, Any]] = {
     "transformer-6+6": {"decoder_layers": 6},
@@ -114,6 +129,7 @@ _PRESETS: dict[str, dict[str, Any]] = {
 OWN_PRESETS: dict[str, tuple[str, ...]] = {
     "gnmt": ("paper", "gnmt3"),
     "transformer": ("transformer", *_PRESETS),
+    "language-model": ("language-model",),
 }
 OWN_KEYS: dict[str, tuple[str, ...]] = {
     "gnmt": ("input_feeding",),

@@ -238,6 +238,42 @@ class BackTranslationConfig(Section):
     nothing."""
 
 
+class DualConfig(Section):
+    """Dual learning (Dual-0): sentences go into a language without data and come back, and are
+    rewarded for being fluent there and for what is left of them on return."""
+
+    language_model: FilePath
+    """The run of a language model (model.kind language-model) of the same prepared data."""
+    weight: Annotated[Real, Field(ge=0)] = 0.1
+    """How much the mean reward of a sentence counts beside the likelihood of a token; 0 leaves it
+    out."""
+    start: Annotated[Whole, Field(ge=0)] = 100_000
+    """The last step without it: the model must translate before it can be rewarded."""
+    alpha: Annotated[Real, Field(ge=0, le=1)] = 0.01
+    """Share of fluency in the reward; the rest is reconstruction, and both are nats a token."""
+    temperature: Annotated[Real, Field(gt=0)] = 0.002
+    """Of the softmax that translations are drawn from: 0.002, as published, is nearly greedy. Only
+    at 1 is the gradient that of the expected reward."""
+    baseline: Literal["others", "batch", "none"] = "others"
+    """What rewards are compared with: the mean of the other sentences computed at once, of all of
+    them (as published; its gradient is shorter), or nothing."""
+    advantage_limit: Annotated[Real, Field(gt=0)] | None = 3.0
+    """Furthest that a reward may lie from the baseline, in standard deviations; null: no limit."""
+    likelihood: bool = True
+    """Go on with the likelihood of gold pairs beside it. false is the published Dual-0, which
+    forgets directions with data."""
+    max_length: Annotated[Whole, Field(ge=1)] = 40
+    """Longer sentences, in subwords, are left out."""
+    distinct_bigrams: Annotated[Real, Field(ge=0, le=1)] = 0.8
+    """Least share of different pairs of neighbouring subwords in a translation; those with fewer
+    teach nothing."""
+    least_length: Annotated[Real, Field(ge=0, le=1)] = 0.6
+    """Least length of a translation, as a share of its sentence's, less one token; shorter ones
+    teach nothing, nor do those without an end."""
+    every: Annotated[Whole, Field(ge=1)] = 1
+    """Compute it in every n-th update only, where it counts n times as much."""
+
+
 class ObjectiveSettings(Section):
     """What is optimised beside the likelihood of the training pairs."""
 
@@ -257,3 +293,5 @@ class ObjectiveSettings(Section):
     """Sentences of the pivot language with gaps, to be filled in."""
     back_translation: BackTranslationConfig | None = None
     """Targets out of the model's own translations of them, made in each update."""
+    dual: DualConfig | None = None
+    """Dual learning: rewards for round trips through directions without data."""

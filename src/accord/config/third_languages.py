@@ -1,4 +1,4 @@
-"""Third languages of a training pair: which it agrees in, which it is completed with.
+"""Third languages of a training pair: which it agrees in, is completed with, makes round trips to.
 
 All of it follows from the translation graph and the settings alone, so that an experiment without
 any can be refused when it is read.
@@ -138,3 +138,20 @@ class Triads:
 
     def _reached(self, teacher: str, pupil: str) -> tuple[str, ...]:
         return tuple(x for x in self.graph.neighbours(teacher) if x != pupil)
+
+
+# --- Dual learning: the languages that a sentence is translated into and comes back from.
+
+
+def round_trips(graph: TranslationGraph, language: str) -> tuple[str, ...]:
+    """The languages to and from which `language` has no data; both must be known from other
+    data, as languages that are translated into."""
+    known = {direction.target for direction in graph.supervised_directions}
+    return tuple(
+        other
+        for other in graph.languages
+        if other != language
+        and {language, other} <= known
+        and not graph.is_supervised(language, other)
+        and not graph.is_supervised(other, language)
+    )

@@ -62,10 +62,13 @@ class EnsembleModel(Seq2Seq[EnsembleMemory, EnsembleState]):
     def __init__(self, members: Sequence[Seq2Seq]) -> None:
         super().__init__()
         self.members: Sequence[Seq2Seq] = nn.ModuleList(members)  # type: ignore[assignment]
+        self.reads_source_language = any(member.reads_source_language for member in members)
 
-    def encode(self, source_BS: Tensor, lengths_B: Tensor) -> EnsembleMemory:
+    def encode(
+        self, source_BS: Tensor, lengths_B: Tensor, language_B: Tensor | None = None
+    ) -> EnsembleMemory:
         """Each member reads the sources, and their tag as it does."""
-        memories = tuple(member.encode(source_BS, lengths_B) for member in self.members)
+        memories = tuple(member.encode(source_BS, lengths_B, language_B) for member in self.members)
         return EnsembleMemory(memories[0].mask_BS, memories)
 
     def decode(self, memory: EnsembleMemory, inputs_BTD: Tensor, *, dropout: bool = True) -> Tensor:

@@ -22,6 +22,8 @@ from torch import Tensor
 from accord.config.schema import Experiment
 from accord.data.batches import Batch, Position
 from accord.data.store import Store
+from accord.errors import AccordError
+from accord.files import expand
 from accord.models.base import Seq2Seq
 from accord.models.tensor_batch import TensorBatch, fitting_shape
 from accord.ops.distributed import World
@@ -122,6 +124,19 @@ class Context:
     run: RunDirectory
     bf16: bool
     progress: Progress
+
+
+def other_run(path: str, store: Store, who: str, where: str) -> RunDirectory:
+    """Another run that an objective asks, if it speaks the same subwords; `where` names the key."""
+    found = RunDirectory(Path(expand(path)))
+    theirs, mine = found.vocabulary(), store.vocabulary
+    if theirs.model != mine.model or theirs.tags != mine.tags:
+        raise AccordError(
+            f"{who} has another vocabulary",
+            where=f"{where}, {found.path}",
+            fix="name a run that was trained on the same prepared data",
+        )
+    return found
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from accord.objectives.base import Context, Objective
 from accord.objectives.consistency import ConsistencyObjective
 from accord.objectives.denoise import DenoiseObjective
 from accord.objectives.distillation.objective import DistillationObjective
+from accord.objectives.dual.objective import DualObjective
 from accord.objectives.likelihood import LikelihoodObjective
 
 
@@ -17,7 +18,11 @@ def build_objectives(context: Context) -> list[Objective[Any]]:
     An objective whose weight is 0 is not even there: the run is Basic, bit for bit.
     """
     asked = context.experiment.objective
-    likelihood = LikelihoodObjective(context.experiment.training.label_smoothing)
+    dual = asked.dual if asked.dual and asked.dual.weight else None
+    likelihood = LikelihoodObjective(
+        context.experiment.training.label_smoothing,
+        until=dual.start if dual and not dual.likelihood else None,
+    )
     found: list[Objective[Any]] = [likelihood]
     if asked.consistency and asked.consistency.weight:
         found = [ConsistencyObjective(asked.consistency, likelihood)]
@@ -29,4 +34,6 @@ def build_objectives(context: Context) -> list[Objective[Any]]:
         found.append(DenoiseObjective(asked.denoise, context, likelihood))
     if asked.back_translation and asked.back_translation.weight:
         found.append(BackTranslationObjective(asked.back_translation, context, likelihood))
+    if dual:
+        found.append(DualObjective(dual, context))
     return found

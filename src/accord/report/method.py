@@ -39,6 +39,9 @@ def _objectives(experiment: Experiment, step: int) -> tuple[list[str], list[str]
     if (back := objective.back_translation) and back.weight:
         said = f"online back-translation (RoBT: {back.languages}, weight {back.weight:g}"
         found[f"{said}, from step {count(back.start + 1)})"] = back.start
+    if (dual := objective.dual) and dual.weight:
+        said = f"dual learning (Dual-0: alpha {dual.alpha:g}, weight {dual.weight:g}"
+        found[f"{said}, from step {count(dual.start + 1)})"] = dual.start
     begun = [name for name, start in found.items() if start < step]
     return begun, [name for name in found if name not in begun]
 

@@ -117,7 +117,10 @@ class Trainer:
         progress.note(f"on {hardware(world, use_threads(self.settings.threads), self.bf16)}")
         progress.reach(0, "building the model")
         self.model = build_model(
-            experiment.model, len(self.store.vocabulary), experiment.training_seed
+            experiment.model,
+            len(self.store.vocabulary),
+            experiment.training_seed,
+            len(self.store.languages),
         ).to(world.device)
         self.optimizer = build_optimizer(
             self.settings.optimizer.kind, self.model, learning_rate=self.settings.optimizer.peak

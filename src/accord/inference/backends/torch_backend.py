@@ -60,7 +60,7 @@ class TorchBackend(Backend):
     def load(run: Path, settings: LoadSettings = _DEFAULT) -> "TorchBackend":
         """The model of a run directory."""
         directory = RunDirectory(run)
-        experiment, vocabulary = directory.experiment(), directory.vocabulary()
+        experiment, vocabulary = directory.translator(), directory.vocabulary()
         chosen = find_checkpoint(directory.path, settings.checkpoint)
         precision, known = settings.precision, get_args(Precision)
         if precision not in known:

@@ -138,7 +138,7 @@ class AgreementInputs:
         sides = batch.source_language_B, batch.target_language_B
         live_2B = np.stack([languages.live(side_B, auxiliary_B) for side_B in sides])
         language_2B = np.stack(sides).astype(np.int64)
-        tagged_2BS, lengths_2B = _tagged(batch, languages.tags_L[auxiliary_B], length + 1)
+        tagged_2BS, lengths_2B = tagged_sides(batch, languages.tags_L[auxiliary_B], length + 1)
         counts_B = live_2B[0] | live_2B[1]
         tagged_2BS[:, ~counts_B] = PAD
         tagged_2BS[:, ~counts_B, 0] = EOS
@@ -192,7 +192,7 @@ class AgreementInputs:
 _TENSORS = [field.name for field in fields(AgreementInputs) if field.type is Tensor]
 
 
-def _tagged(batch: Batch, tags_B: Int32s, width: int) -> tuple[Int64s, Int64s]:
+def tagged_sides(batch: Batch, tags_B: Int32s, width: int) -> tuple[Int64s, Int64s]:
     """Sources and targets [2, B, width] with the same tag before both, and their lengths."""
     both_2BS = np.full((2, batch.rows, width), PAD, dtype=np.int64)
     both_2BS[:, :, 0] = tags_B

@@ -21,7 +21,7 @@ from accord.config.schema import Experiment
 from accord.config.third_languages import Triads
 from accord.data.store import HeldOutSets, Store
 from accord.errors import AccordError
-from accord.files import atomic_write, expand
+from accord.files import atomic_write
 from accord.graph import Direction
 from accord.inference.text import Decoder
 from accord.metrics.bleu import bleu
@@ -30,7 +30,7 @@ from accord.models.base import Seq2Seq
 from accord.models.build import build_model
 from accord.models.checkpoint import Checkpoint, Checkpoints, find_checkpoint, open_checkpoint
 from accord.models.ensemble import EnsembleModel
-from accord.objectives.base import Context
+from accord.objectives.base import Context, other_run
 from accord.objectives.distillation.pool import PoolState
 from accord.objectives.distillation.teacher import Teacher
 from accord.run_directory import RunDirectory
@@ -308,7 +308,7 @@ class Teaching:
         return name
 
     def _of_other_run(self, other: RunDirectory) -> tuple[str, Mapping[str, Tensor], ModelSettings]:
-        settings, asked = other.experiment(), self.config.teacher.checkpoint
+        settings, asked = other.translator(), self.config.teacher.checkpoint
         found = _found(other, asked)
         name = self.versions.name(found[-1].step)
         if asked in ("average", "ensemble"):  # not to be taken for the checkpoint of its last step
@@ -353,14 +353,7 @@ def taught_by(experiment: Experiment, triads: Triads) -> list[Direction]:
 
 def _opened(path: str, checkpoint: str, store: Store) -> RunDirectory:
     """Another run that is to teach, if it speaks the same subwords."""
-    other = RunDirectory(Path(expand(path)))
-    theirs, mine = other.vocabulary(), store.vocabulary
-    if theirs.model != mine.model or theirs.tags != mine.tags:
-        raise AccordError(
-            "the teacher has another vocabulary",
-            where=f"{_WHERE}.run, {other.path}",
-            fix="name a run that was trained on the same prepared data",
-        )
+    other = other_run(path, store, "the teacher", f"{_WHERE}.run")
     _found(other, checkpoint)
     return other
 
