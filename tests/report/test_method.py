@@ -24,6 +24,7 @@ ALL = {"complete": {"start": 0, "weight": 1, "every": 1}}
         (AGREE, "Basic with agreement (Agree: hard, weight 0.3, from step 101); GNMT"),
         (COMPLETE, "Basic with synthetic pairs (Complete: frozen teacher, weight 0.5, from st"),
         ({"consistency": {}}, "Basic with consistency (CrossConST: weight 0.25, from step 1);"),
+        ({"tie": {}}, "Basic with tied vectors of en (Soft pivot: weight 0.1, from step 1); GNMT"),
         (AGREE | COMPLETE, "Basic with agreement (Agree: hard, weight 0.3, from step 101) and syn"),
         ({"agreement": {"start": 400}}, "Basic; not begun by step 400: agreement (Agree"),
         ({"agreement": {"weight": 0}}, "Basic; GNMT of"),

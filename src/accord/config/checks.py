@@ -8,7 +8,7 @@ said where these are read.
 from collections.abc import Iterable, Iterator
 
 from accord.config.model_settings import OWN_KEYS, OWN_PRESETS, ModelSettings
-from accord.config.objectives import AgreementConfig, CompleteConfig
+from accord.config.objectives import AgreementConfig, CompleteConfig, TieConfig
 from accord.config.paths import fill, format_of, format_of_side, locate, named_columns, tsv_columns
 from accord.config.schema import Experiment, HeldOut, Source, pair_languages
 from accord.config.third_languages import Auxiliary, Triads
@@ -287,6 +287,9 @@ def _bad_objective(experiment: Experiment) -> Iterator[Complaint]:
         yield from _bad_search(complete)
         yield from _bad_teacher(experiment, complete)
         yield from _bad_triads(experiment, complete)
+    tie = experiment.objective.tie
+    if tie is not None and tie.weight:
+        yield from _bad_tie(experiment, tie)
 
 
 def _auxiliary(experiment: Experiment, config: AgreementConfig) -> Auxiliary:
@@ -367,3 +370,29 @@ def _bad_triads(experiment: Experiment, config: CompleteConfig) -> Iterator[Comp
             "add a corpus that shares a language with another one, train corpora in both "
             "directions, or leave objective.complete out",
         )
+
+
+def _bad_tie(experiment: Experiment, config: TieConfig) -> Iterator[Complaint]:
+    if experiment.model.has_shared_tables:
+        yield (
+            ("objective", "tie"),
+            "sources and targets have one table, so that there is nothing to tie",
+            "set model.tables to separate, or leave objective.tie out",
+        )
+    for language in config.languages:
+        if language not in experiment.languages:
+            yield (
+                ("objective", "tie", "languages"),
+                f"{language!r} is not in `languages`",
+                f"choose the pivot from {', '.join(experiment.languages)}",
+            )
+        elif not all(
+            any(direction[side] == language for direction in experiment.graph.supervised_directions)
+            for side in (0, 1)
+        ):
+            yield (
+                ("objective", "tie", "languages"),
+                f"no training text has {language!r} on both sides: as a source and as a target",
+                "choose a language that is translated from and into, or train corpora in both "
+                "directions",
+            )

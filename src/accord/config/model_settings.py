@@ -9,6 +9,7 @@ from accord.config.section import Real, Section, Whole
 Kind = Literal["gnmt", "transformer"]
 Preset = Literal["paper", "gnmt3", "transformer", "transformer-6+6", "transformer-small"]
 TagPlace = Literal["source", "target", "both"]
+Tables = Literal["shared", "separate"]
 Size = Annotated[Whole, Field(ge=1)]
 
 
@@ -37,6 +38,9 @@ class ModelSettings(Section):
     """Who reads the tag that names the target language. source: the encoder, before the sentence.
     target: the decoder, as its first input; encodings then do not depend on the target language.
     both: both."""
+    tables: Tables | None = None
+    """Whether sources and targets have one table of embeddings (shared, the default of a
+    transformer) or two (separate, that of gnmt); the softmax has the targets' in any case."""
     input_feeding: bool | None = None
     """gnmt: feed the attention of the step before into the bottom decoder layer, as the paper does
     and as is the default; training is about 15 % faster without."""
@@ -47,9 +51,6 @@ class ModelSettings(Section):
     """transformer: width inside the feed-forward layers; 2048 by default."""
     norm: Literal["pre", "post"] | None = None
     """transformer: norms stand before every sub-layer (pre, the default), or after its residual."""
-    tables: Literal["shared", "separate"] | None = None
-    """transformer: whether sources and targets have one table of embeddings (shared, the default)
-    or two; the softmax has the targets' in any case."""
     encoder_residual: Size | None = None
     """transformer: the encoder layer (1 is the lowest) whose attention has no residual, so that
     encodings hang less on word order (Liu et al. 2021); by default all have one."""
@@ -68,6 +69,11 @@ class ModelSettings(Section):
     def decoder_depth(self) -> int:
         """The number of decoder layers in force: one for each state, if not given."""
         return self.decoder_layers or self.encoder_states
+
+    @property
+    def has_shared_tables(self) -> bool:
+        """Whether one table serves sources and targets."""
+        return self.tables == "shared"
 
     @model_validator(mode="before")
     @classmethod
@@ -117,5 +123,5 @@ OWN_PRESETS: dict[str, tuple[str, ...]] = {
 }
 OWN_KEYS: dict[str, tuple[str, ...]] = {
     "gnmt": ("input_feeding",),
-    "transformer": ("heads", "feed_forward", "norm", "tables", "encoder_residual"),
+    "transformer": ("heads", "feed_forward", "norm", "encoder_residual"),
 }

@@ -186,6 +186,21 @@ class ConsistencyConfig(Section):
     of that and of its reverse."""
 
 
+class TieConfig(Section):
+    """Soft pivot (Cheng et al. 2017): a subword of a pivot language should have one vector, whether
+    it is read as a source or written as a target."""
+
+    weight: Annotated[Real, Field(ge=0)] = 0.1
+    """How much the mean distance of a subword's two vectors counts beside the mean loss of a target
+    token; 0 leaves it out. A mean, not a sum over subwords, of lengths, not squares, of the vectors
+    as they are stored: times sqrt(model.units) they are read."""
+    languages: Annotated[tuple[str, ...], Field(min_length=1)] = ("en",)
+    """Only subwords that all of these languages have in their training text, both as a source and
+    as a target; tags and bytes are none."""
+    start: Annotated[Whole, Field(ge=0)] = 0
+    """The last step without it."""
+
+
 class ObjectiveSettings(Section):
     """What is optimised beside the likelihood of the training pairs."""
 
@@ -201,3 +216,5 @@ class ObjectiveSettings(Section):
     """Synthetic pairs for directions without data."""
     consistency: ConsistencyConfig | None = None
     """Decode-free consistency between reading sources and reading targets."""
+    tie: TieConfig | None = None
+    """Soft pivot: one vector for a pivot language's subwords, read or written."""

@@ -178,6 +178,8 @@ class Seq2Seq(nn.Module, ABC, Generic[_Memory, _State]):
     """
 
     target_embedding: ScaledEmbedding
+    source_embedding: ScaledEmbedding | None
+    """The table that sources are read by; None where that is the targets'."""
     tag: TagPlace = "source"
     """Who reads the tag of the target language, which stands at the head of every source row."""
 

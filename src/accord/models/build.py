@@ -24,6 +24,7 @@ def _gnmt(settings: ModelSettings, vocabulary_size: int) -> Seq2Seq:
         settings.dropout,
         settings.input_feeding is not False,
         settings.tag,
+        settings.tables or "separate",
     )
 
 

@@ -7,6 +7,7 @@ from accord.objectives.base import Context, Objective
 from accord.objectives.consistency import ConsistencyObjective
 from accord.objectives.distillation.objective import DistillationObjective
 from accord.objectives.likelihood import LikelihoodObjective
+from accord.objectives.tie import TieObjective
 
 
 def build_objectives(context: Context) -> list[Objective[Any]]:
@@ -23,4 +24,6 @@ def build_objectives(context: Context) -> list[Objective[Any]]:
         found.append(AgreementObjective.of(asked.agreement, context))
     if asked.complete and asked.complete.weight:
         found.append(DistillationObjective(asked.complete, context, likelihood))
+    if asked.tie and asked.tie.weight:
+        found.append(TieObjective.of(asked.tie, context))
     return found

@@ -30,6 +30,9 @@ def _objectives(experiment: Experiment, step: int) -> tuple[list[str], list[str]
     if (alike := objective.consistency) and alike.weight:
         said = f"consistency (CrossConST: weight {alike.weight:g}"
         found[f"{said}, from step {count(alike.start + 1)})"] = alike.start
+    if (tie := objective.tie) and tie.weight:
+        said = f"tied vectors of {' and '.join(tie.languages)} (Soft pivot: weight {tie.weight:g}"
+        found[f"{said}, from step {count(tie.start + 1)})"] = tie.start
     begun = [name for name, start in found.items() if start < step]
     return begun, [name for name in found if name not in begun]
 
