@@ -6,6 +6,7 @@ from torch import Tensor
 
 from accord.models.base import Seq2Seq, tensors_of
 from accord.models.build import MODELS, build_model
+from accord.models.generator import Generator
 from accord.models.gnmt import GNMT
 from accord.models.transformer import Transformer
 from cached_model import cached
@@ -22,12 +23,32 @@ def make(name: str, tag: str = "source") -> Seq2Seq:
         return GNMT(V, D, tag=tag).double().eval()
     if name == "transformer":
         return Transformer(V, D, 2, 2, heads=2, feed_forward=12, tag=tag).double().eval()
+    if name.startswith("generator"):
+        return generator(make(name.partition(" of ")[2], tag))
     assert name in ("cached", "copied"), f"say how a {name} is made"
     return cached(1, V, D, copying=name == "copied")
 
 
+class Told(Generator):
+    """A generator that takes the language of a row from its subwords."""
+
+    def encode(self, source_BS: Tensor, lengths_B: Tensor, language_B: Tensor | None = None):
+        return super().encode(source_BS, lengths_B, source_BS[:, 1:].sum(dim=1) % 2)
+
+
+def generator(shape: Seq2Seq) -> Generator:
+    """Rows of several languages then have several weights."""
+    found = Told(shape, languages=2, size=3).double().eval()
+    with torch.no_grad():
+        for parameter in (*found.from_source.parameters(), *found.from_target.parameters()):
+            parameter.normal_()
+    return found
+
+
 # Beside them both kinds with the tag in other places.
 _MADE = [("cached", "source"), ("copied", "source")]
+_MADE += [(f"generator of {kind}", "source") for kind in MODELS]
+_MADE += [("generator of gnmt", "target")]
 _MADE += [(kind, tag) for kind in MODELS for tag in ("source", "target", "both")]
 every_model = pytest.mark.parametrize(
     ("name", "tag"), _MADE, ids=[f"{name}-{tag}" for name, tag in _MADE]

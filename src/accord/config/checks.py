@@ -238,6 +238,25 @@ def bad_model(model: ModelSettings) -> Iterator[Complaint]:
     rules = {"gnmt": bad_layers, "transformer": bad_heads}
     if model.kind in rules:
         yield from rules[model.kind](model)
+    yield from _bad_generator(model)
+
+
+def _bad_generator(model: ModelSettings) -> Iterator[Complaint]:
+    generator = model.generator
+    if generator is None or generator.bias:
+        return
+    if generator.rank is not None:
+        yield (
+            ("model", "generator", "rank"),
+            f"without biases, all matrices would be of rank {generator.rank}",
+            "set model.generator.bias to true, or leave rank out",
+        )
+    if model.kind == "transformer":
+        yield (
+            ("model", "generator", "bias"),
+            "without biases, the norms of a Transformer would begin near 0 instead of at 1",
+            "set it to true",
+        )
 
 
 def bad_heads(model: ModelSettings) -> Iterator[Complaint]:
@@ -287,6 +306,8 @@ def _bad_objective(experiment: Experiment) -> Iterator[Complaint]:
         yield from _bad_search(complete)
         yield from _bad_teacher(experiment, complete)
         yield from _bad_triads(experiment, complete)
+    if experiment.model.generator is not None:
+        yield from _bad_for_generator(experiment)
     tie = experiment.objective.tie
     if tie is not None and tie.weight:
         yield from _bad_tie(experiment, tie)
@@ -395,4 +416,17 @@ def _bad_tie(experiment: Experiment, config: TieConfig) -> Iterator[Complaint]:
                 f"no training text has {language!r} on both sides: as a source and as a target",
                 "choose a language that is translated from and into, or train corpora in both "
                 "directions",
+            )
+
+
+def _bad_for_generator(experiment: Experiment) -> Iterator[Complaint]:
+    """Its weights are made once for a batch, whose rows must then be of one direction."""
+    for key in ("agreement", "complete", "consistency"):
+        section = getattr(experiment.objective, key)
+        if section is not None and section.weight:
+            yield (
+                ("objective", key),
+                f"a model with a generator is trained in batches of one direction, and {key} has "
+                "several in one",
+                f"leave model.generator or objective.{key} out",
             )

@@ -13,6 +13,23 @@ Tables = Literal["shared", "separate"]
 Size = Annotated[Whole, Field(ge=1)]
 
 
+class GeneratorSettings(Section):
+    """Contextual parameter generation (Platanios et al. 2018): every weight of the encoder is a
+    linear function of a vector of the source language, every weight of the decoder one of a vector
+    of the target language: W l + b. Tables of embeddings are not generated."""
+
+    size: Size = 8
+    """Numbers in the vector of a language. The model has so many times the weights of encoder and
+    decoder."""
+    bias: bool = True
+    """Add b, which is the same for all languages. W then begins as 0, so that the model begins as
+    one without a generator, or as the run in training.init_from. Without b, as published, W is
+    drawn."""
+    rank: Size | None = None
+    """Only with bias: give every matrix a W of this rank, U diag(A l) V, instead of a whole one;
+    16 adds few weights."""
+
+
 class ModelSettings(Section):
     """The translation model: what it is, and how large. Keys that name a kind are for that one
     only; what is not given is the preset's."""
@@ -41,6 +58,9 @@ class ModelSettings(Section):
     tables: Tables | None = None
     """Whether sources and targets have one table of embeddings (shared, the default of a
     transformer) or two (separate, that of gnmt); the softmax has the targets' in any case."""
+    generator: GeneratorSettings | None = None
+    """Make the weights from vectors of the source and the target language; by default they are the
+    same for all languages."""
     input_feeding: bool | None = None
     """gnmt: feed the attention of the step before into the bottom decoder layer, as the paper does
     and as is the default; training is about 15 % faster without."""

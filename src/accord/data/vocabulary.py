@@ -12,7 +12,7 @@ from accord.files import read_checked
 
 PAD = 0
 EOS = 1
-_FIRST_TAG = 2
+FIRST_TAG = 2  # the other tags follow, in the order of the languages
 
 
 def tag_piece(language: str) -> str:
@@ -43,7 +43,7 @@ def train(sentences: Iterable[str], languages: Sequence[str], size: int) -> byte
             pad_id=PAD,
             eos_id=EOS,
             bos_id=-1,
-            unk_id=_FIRST_TAG + len(languages),
+            unk_id=FIRST_TAG + len(languages),
             control_symbols=[tag_piece(language) for language in languages],
             # The model file stores its arguments, so this must not follow the machine.
             num_threads=1,

@@ -60,6 +60,10 @@ class Segments:
     def __len__(self) -> int:
         return int(self.starts_K1[-1])
 
+    def directions(self) -> Int64s:
+        """The direction of each of the lines here."""
+        return np.repeat(self.direction_K, np.diff(self.starts_K1))
+
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         ends = self.first_K + np.diff(self.starts_K1)
         return zip(self.direction_K.tolist(), self.first_K.tolist(), ends.tolist(), strict=True)
@@ -96,8 +100,10 @@ class Examples:
         seed: int,
         temperature: float = 1.0,
         window: int = WINDOW,
+        one_direction: bool = False,
     ) -> None:
         self.corpora = tuple(corpora)
+        self._one_direction = one_direction
         self.directions = [
             (c, *pair) for c, corpus in enumerate(corpora) for pair in corpus.directions
         ]
@@ -132,7 +138,10 @@ class Examples:
         if self.windows == 1:
             sizes, quotas = self._corpus_sizes, self._corpus_quotas
         buckets, rows = self._buckets(segments), self.rows_per_bucket
-        plan = Plan.build(buckets, rows, sizes, quotas, seed=self._seed, epoch=epoch, window=window)
+        apart = segments.directions() if self._one_direction else None
+        plan = Plan.build(
+            buckets, rows, sizes, quotas, apart, seed=self._seed, epoch=epoch, window=window
+        )
         return Window(segments, plan)
 
     def estimated_batches(self) -> int:

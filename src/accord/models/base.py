@@ -183,6 +183,9 @@ class Seq2Seq(nn.Module, ABC, Generic[_Memory, _State]):
     tag: TagPlace = "source"
     """Who reads the tag of the target language, which stands at the head of every source row."""
 
+    one_direction: bool = False
+    """Whether training batches are to be of one direction each."""
+
     @abstractmethod
     def encode(self, source_BS: Tensor, lengths_B: Tensor) -> _Memory:
         """Read the sources; `lengths_B` may be on any device, which is not waited for."""

@@ -10,6 +10,7 @@ import torch
 from accord.config.checks import bad_heads, refuse
 from accord.config.model_settings import ModelSettings
 from accord.models.base import Seq2Seq
+from accord.models.generator import Generator
 from accord.models.gnmt import GNMT
 from accord.models.transformer import Transformer
 
@@ -30,7 +31,7 @@ def _gnmt(settings: ModelSettings, vocabulary_size: int) -> Seq2Seq:
 
 def _transformer(settings: ModelSettings, vocabulary_size: int) -> Seq2Seq:
     refuse(bad_heads(settings))
-    other = {"kind", "preset", "input_feeding"}
+    other = {"kind", "preset", "input_feeding", "generator"}
     return Transformer(vocabulary_size, **settings.model_dump(exclude=other, exclude_none=True))
 
 
@@ -40,7 +41,16 @@ MODELS: dict[str, Callable[[ModelSettings, int], Seq2Seq]] = {
 }
 
 
-def build_model(settings: ModelSettings, vocabulary_size: int, seed: int) -> Seq2Seq:
-    """The model of an experiment, with weights drawn from a seed."""
+def build_model(
+    settings: ModelSettings, vocabulary_size: int, seed: int, languages: int = 0
+) -> Seq2Seq:
+    """The model of an experiment, with weights drawn from a seed.
+
+    A generator has a vector for each of the `languages`, which nothing else asks for. It draws its
+    own weights after those of its shape, which are then those of a plain model.
+    """
     torch.manual_seed(seed)
-    return MODELS[settings.kind](settings, vocabulary_size)
+    model = MODELS[settings.kind](settings, vocabulary_size)
+    if settings.generator is None:
+        return model
+    return Generator(model, languages, **settings.generator.model_dump())

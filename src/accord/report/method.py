@@ -15,6 +15,8 @@ def method(experiment: Experiment, step: int) -> str:
     unused = f"; not begun by step {count(step)}: {', '.join(waiting)}" if waiting else ""
     model = experiment.model
     kind = f"{_MODELS.get(model.kind, model.kind)} of {count(model.units)} units"
+    if model.generator is not None:
+        kind += f", weights generated from languages (CPG: size {model.generator.size})"
     return f"{name}{unused}; {kind}."
 
 

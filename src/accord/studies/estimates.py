@@ -129,7 +129,9 @@ def _sizes(experiment: Experiment) -> dict[str, int]:
     from accord.models.build import build_model
 
     with torch.device("meta"):
-        model = build_model(experiment.model, experiment.vocabulary.size, 0)
+        model = build_model(
+            experiment.model, experiment.vocabulary.size, 0, len(experiment.languages)
+        )
     return {name: parameter.numel() for name, parameter in model.named_parameters()}
 
 

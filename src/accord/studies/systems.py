@@ -26,8 +26,8 @@ def system_of(experiment: Experiment) -> str | None:
     objective = experiment.objective
     others = {"agree": objective.agreement, "complete": objective.complete}
     found = [name for name, section in others.items() if section is not None]
-    unknown = objective.consistency is not None or objective.tie is not None
-    if unknown or len(found) > 1:
+    unknown = objective.consistency or objective.tie or experiment.model.generator
+    if unknown is not None or len(found) > 1:
         return None
     return found[0] if found else "basic"
 

@@ -117,12 +117,17 @@ class Trainer:
         progress.note(f"on {hardware(world, use_threads(self.settings.threads), self.bf16)}")
         progress.reach(0, "building the model")
         self.model = build_model(
-            experiment.model, len(self.store.vocabulary), experiment.training_seed
+            experiment.model,
+            len(self.store.vocabulary),
+            experiment.training_seed,
+            len(self.store.languages),
         ).to(world.device)
         self.optimizer = build_optimizer(
             self.settings.optimizer.kind, self.model, learning_rate=self.settings.optimizer.peak
         )
-        self.identity = identity(experiment, self.store, world)
+        self.identity = identity(
+            experiment, self.store, world, one_direction=self.model.one_direction
+        )
         self.state = resume(
             self.checkpoints,
             self.identity,
@@ -154,6 +159,7 @@ class Trainer:
             temperature=self.settings.temperature,
             rank=world.rank,
             world_size=world.size,
+            one_direction=self.model.one_direction,
         )
         if self.stream.windows > 1:
             progress.note(

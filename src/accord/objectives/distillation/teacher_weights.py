@@ -26,6 +26,7 @@ from accord.graph import Direction
 from accord.inference.text import Decoder
 from accord.metrics.bleu import bleu
 from accord.metrics.rates import length_ratio
+from accord.models.base import Seq2Seq
 from accord.models.build import build_model
 from accord.models.checkpoint import find_checkpoint
 from accord.objectives.base import Context
@@ -258,7 +259,7 @@ class Teaching:
         if self._teacher is None:
             settings = self.versions.settings(name)
             self._teacher = Teacher(
-                build_model(settings, len(self.store.vocabulary), self.experiment.training_seed),
+                self._built(settings, self.experiment.training_seed),
                 self.store.vocabulary,
                 self.world.device,
                 self.config.search,
@@ -268,6 +269,9 @@ class Teaching:
                 stopped=self._stopped,
             )
         return self._teacher
+
+    def _built(self, settings: ModelSettings, seed: int) -> Seq2Seq:
+        return build_model(settings, len(self.store.vocabulary), seed, len(self.store.languages))
 
     def load(self, name: str) -> None:
         """Give the teacher the weights of a version."""
@@ -301,7 +305,7 @@ class Teaching:
         name = self.versions.name(found.step)
         if asked == "average":  # not to be taken for the checkpoint of its last step
             name = f"{name}-{asked}"
-        model = build_model(settings.model, len(self.store.vocabulary), settings.training_seed)
+        model = self._built(settings.model, settings.training_seed)
         found.load_model(model)
         return name, model.state_dict(), settings.model
 
