@@ -182,13 +182,21 @@ class Seq2Seq(nn.Module, ABC, Generic[_Memory, _State]):
     """The table that sources are read by; None where that is the targets'."""
     tag: TagPlace = "source"
     """Who reads the tag of the target language, which stands at the head of every source row."""
+    reads_source_language: bool = False
+    """Whether `encode` must be told the language of every row."""
 
     one_direction: bool = False
     """Whether training batches are to be of one direction each."""
 
     @abstractmethod
-    def encode(self, source_BS: Tensor, lengths_B: Tensor) -> _Memory:
-        """Read the sources; `lengths_B` may be on any device, which is not waited for."""
+    def encode(
+        self, source_BS: Tensor, lengths_B: Tensor, language_B: Tensor | None = None
+    ) -> _Memory:
+        """Read the sources; `lengths_B` may be on any device, which is not waited for.
+
+        `language_B` (int64) numbers the language of each row, as the experiment's `languages` do;
+        rows that only fill up a shape have 0. Models that do not read it may be given None.
+        """
 
     @abstractmethod
     def decode(self, memory: _Memory, inputs_BTD: Tensor, *, dropout: bool = True) -> Tensor:
