@@ -108,6 +108,15 @@ def test_without_biases_weights_are_as_large_as_the_shape_s():
     assert "encoder.forwards.0.weight_hh_l0" not in made.state_dict()
 
 
+@pytest.mark.parametrize("rank", [None, 2])
+def test_weights_are_not_rounded_where_products_are(rank):
+    made = various(Generator(gnmt(), languages=3, rank=rank))
+    exact = made.from_source(made.language_LM[1])
+    with torch.autocast("cpu", torch.bfloat16):
+        found = made.from_source(made.language_LM[1])
+    assert all(torch.equal(exact[name], weight) for name, weight in found.items())
+
+
 def test_a_low_rank_adds_little_and_begins_as_the_shape():
     made = Generator(gnmt(), languages=3, rank=2)
     assert torch.equal(loss(made), loss(gnmt()))

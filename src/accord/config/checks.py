@@ -421,9 +421,9 @@ def _bad_tie(experiment: Experiment, config: TieConfig) -> Iterator[Complaint]:
 
 def _bad_for_generator(experiment: Experiment) -> Iterator[Complaint]:
     """Its weights are made once for a batch, whose rows must then be of one direction."""
-    for key in ("agreement", "complete", "consistency"):
-        section = getattr(experiment.objective, key)
-        if section is not None and section.weight:
+    for key, section in experiment.objective:
+        weights = ("weight", "encoder_weight")
+        if key != "tie" and section and any(getattr(section, name, 0) for name in weights):
             yield (
                 ("objective", key),
                 f"a model with a generator is trained in batches of one direction, and {key} has "

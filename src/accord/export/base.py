@@ -96,12 +96,6 @@ class Exporter(ABC):
                 where=f"{run}, key model.kind",
                 fix=f"{other}translate with the run itself",
             )
-        if experiment.model.generator is not None:
-            raise AccordError(
-                f"an export to {self.format} holds no model whose weights are generated",
-                where=f"{run}, key model.generator",
-                fix="translate with the run itself",
-            )
         if (place := experiment.model.tag) not in self.tag_places:
             raise AccordError(
                 f"an export to {self.format} holds no model whose tag is read by {_WHO[place]}",

@@ -184,7 +184,6 @@ class Seq2Seq(nn.Module, ABC, Generic[_Memory, _State]):
     """Who reads the tag of the target language, which stands at the head of every source row."""
     reads_source_language: bool = False
     """Whether `encode` must be told the language of every row."""
-
     one_direction: bool = False
     """Whether training batches are to be of one direction each."""
 
