@@ -1,12 +1,16 @@
 """Contextual parameter generation: what is generated from what, alone and in mixed batches."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
 
 from accord.config.model_settings import ModelSettings
 from accord.errors import AccordError
+from accord.inference.beam_search import BeamSearch
+from accord.inference.cuda_steps import FixedShapes
+from accord.inference.results import SearchSettings
 from accord.models.build import build_model
 from accord.models.generator import Generator
 from accord.models.gnmt import GNMT
@@ -189,8 +193,8 @@ def test_rows_that_fill_up_a_shape_take_the_languages_of_the_first():
     lengths, language = torch.tensor([5, 3, 4, 3, 1]), torch.tensor([1, 1, 1, 1, 0])
     memory = model.encode(filled, lengths, language)
     assert list(memory.weights) == [2]
-    plain = model.encode(SOURCE, LENGTHS, language[:4])
-    assert torch.equal(memory.encoding[:4], plain.encoding)
+    same = model.encode(filled, lengths, torch.ones_like(language))
+    assert torch.equal(memory.encoding, same.encoding)
 
 
 def test_without_a_source_language_it_says_so():
@@ -208,6 +212,16 @@ def test_joined_memories_have_the_weights_of_both():
     inputs = model.shifted_embeddings(TARGET)
     joined = model.decode(halves[0].join(halves[1]), inputs)
     torch.testing.assert_close(joined, model.decode(memory, inputs))
+
+
+@pytest.mark.parametrize("rows", [slice(1), slice(4)])
+def test_weights_that_a_memory_does_not_hold_are_made_anew(rows):
+    """As in a search on a GPU."""
+    model = various(Generator(gnmt(), languages=3)).double()
+    memory = model.encode(MIXED[rows], LENGTHS[rows], LANGUAGES[rows])
+    without = replace(memory, weights={target: {} for target in memory.weights})
+    inputs = model.shifted_embeddings(TARGET[rows])
+    assert torch.equal(model.decode(without, inputs), model.decode(memory, inputs))
 
 
 # --- Weights of a plain model.
@@ -252,6 +266,33 @@ def test_it_is_built_from_an_experiment_and_draws_its_shape_as_without():
 # --- CUDA graphs.
 
 
+class AsOnGpu(Generator):
+    """Its memories hold no weights, so that none are part of a recording."""
+
+    def encode(self, *args):
+        memory = super().encode(*args)
+        return replace(memory, weights={target: {} for target in memory.weights})
+
+
+@pytest.mark.parametrize("shape", [gnmt, transformer])
+def test_steps_recorded_for_one_language_serve_all(shape):
+    model = various(AsOnGpu(shape(), languages=3, size=2)).double().eval()
+    settings, forbidden = SearchSettings(beam=2), torch.tensor([2, 3, 4])
+    eager, fixed = (BeamSearch(model, settings, forbidden) for _ in range(2))
+    fixed._shapes = FixedShapes(fixed._advance, record=lambda step: step)
+    found = []
+    for tag, spoken in ((4, 0), (2, 1), (3, 2)):
+        source = SOURCE.clone()
+        source[:, 0] = tag
+        limits = torch.full((4,), 6)
+        same = [each(source, LENGTHS, limits, ZEROS + spoken) for each in (eager, fixed)]
+        said = [[(row[0].ids, round(row[0].score, 6)) for row in each] for each in same]
+        assert said[0] == said[1]
+        found.append(str(said[0]))
+    assert len(fixed._shapes._steppers) == 1
+    assert len(set(found)) == 3
+
+
 @pytest.mark.gpu
 def test_one_recording_serves_all_directions():
     """Languages are tensors: what was recorded with one direction is right for another."""
@@ -261,17 +302,31 @@ def test_one_recording_serves_all_directions():
     source, target = SOURCE.cuda(), TARGET.cuda()
     lengths, language = LENGTHS.cuda(), ZEROS.cuda()
 
-    @torch.no_grad()
     def run():
         memory = model.encode(source, lengths, language)
-        return model.decode(memory, model.shifted_embeddings(target))
+        return model.decode(memory, model.shifted_embeddings(target)).detach()
 
     out = torch.empty_like(run())
     launch = Recorder()(lambda: out.copy_(run()))
     for tag, spoken in ((4, 0), (2, 1), (3, 2)):
-        source[:, 0], _ = tag, language.fill_(spoken)
+        source[:, 0] = tag
+        language.fill_(spoken)
         launch()
         torch.testing.assert_close(out, run(), rtol=1e-4, atol=1e-4)
-    memory = model.encode(MIXED.cuda(), lengths, LANGUAGES.cuda())
+
+
+@pytest.mark.gpu
+def test_a_search_on_a_gpu_finds_what_one_on_a_cpu_does():
+    model = various(Generator(gnmt(), languages=3)).double().eval()
+    settings, forbidden = SearchSettings(beam=2), torch.tensor([2, 3, 4])
+    here = [
+        BeamSearch(model, settings, forbidden)(SOURCE, LENGTHS, None, ZEROS + n) for n in (0, 1)
+    ]
+    search = BeamSearch(model.cuda(), settings, forbidden.cuda())
+    there = [search(SOURCE, LENGTHS, None, ZEROS + n) for n in (0, 1)]
+    for one, other in zip(here, there, strict=True):
+        assert [row[0].ids for row in one] == [row[0].ids for row in other]
+    with torch.no_grad():
+        memory = model.encode(MIXED.cuda(), LENGTHS.cuda(), LANGUAGES.cuda())
     with pytest.raises(AccordError, match="several languages in one batch"):
         model.initial_state(memory, steps=3)

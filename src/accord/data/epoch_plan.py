@@ -55,7 +55,7 @@ class Plan:
         rows_per_bucket: Int64s,
         sizes: Sequence[int],
         quotas: Sequence[int],
-        direction_of: Int64s | None = None,
+        direction_of: ExampleIds | None = None,
         *,
         seed: int,
         epoch: int,
@@ -71,7 +71,8 @@ class Plan:
         parts = [chosen]
         if direction_of is not None:
             of_chosen = direction_of[chosen]
-            parts = [chosen[of_chosen == direction] for direction in np.unique(of_chosen)]
+            ends = np.cumsum(np.bincount(of_chosen))
+            parts = np.split(chosen[np.argsort(of_chosen, kind="stable")], ends[:-1])
         # The first window draws what the only one draws, and drew before there were windows.
         later = window << 32
         ordered, starts, begin = [], [], 0

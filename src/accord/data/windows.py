@@ -15,11 +15,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from accord.data.epoch_plan import Buckets, Int64s, Plan, corpus_quotas, shuffled
+from accord.data.epoch_plan import Buckets, ExampleIds, Int64s, Plan, corpus_quotas, shuffled
 from accord.data.store import ParallelCorpus
 from accord.errors import AccordError
 
-WINDOW = 2**25  # examples; a plan takes 4 bytes for each, and 15 more while it is made
+# Examples; a plan takes 4 bytes for each, and 15 more while it is made, or 31 by directions.
+WINDOW = 2**25
 BLOCK = 2**20  # lines that stay together, at most
 _BLOCKS = 16  # of a direction in a window, at least, where it has so many lines
 _WALKS = 1 << 16  # random streams of walks: above those of plans, by direction
@@ -60,9 +61,9 @@ class Segments:
     def __len__(self) -> int:
         return int(self.starts_K1[-1])
 
-    def directions(self) -> Int64s:
+    def directions(self) -> ExampleIds:
         """The direction of each of the lines here."""
-        return np.repeat(self.direction_K, np.diff(self.starts_K1))
+        return np.repeat(self.direction_K.astype(np.uint32), np.diff(self.starts_K1))
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         ends = self.first_K + np.diff(self.starts_K1)

@@ -98,7 +98,7 @@ class GeneratedMemory(Memory):
     """The memory of the shape, and the weights to go on with.
 
     `weights` are the decoder's, by target language. Being no rows, they go along whole where rows
-    are selected.
+    are selected. Empty ones are made anew by whoever needs them.
     """
 
     inner: Memory
@@ -151,10 +151,8 @@ class Generator(Seq2Seq[GeneratedMemory, State]):
         self.tag, self.bias = shape.tag, bias
         for name, part in shape.named_children():  # parameters keep the names they have there
             self.add_module(name, part)
-        self.target_embedding, self.source_embedding = (
-            shape.target_embedding,
-            shape.source_embedding,
-        )
+        self.target_embedding = shape.target_embedding
+        self.source_embedding = shape.source_embedding
         self._methods = (_Methods(shape),)  # its parts are registered: in a tuple it is not
         sides = _generated(shape)
         self.language_LM = nn.Parameter(torch.empty(languages, size).uniform_(-_RANGE, _RANGE))
@@ -210,6 +208,9 @@ class Generator(Seq2Seq[GeneratedMemory, State]):
             parts.append(self._call(made, "encode", *rows))
             places.append(rows_N)
         inner = _joined(parts, places)
+        if target_B.is_cuda and not torch.is_grad_enabled():
+            # A search replays steps that were recorded with another batch: see `step`.
+            weights = {target: {} for target in weights}
         return GeneratedMemory(inner.mask_BS, inner, target_B, weights)
 
     def decode(
@@ -241,11 +242,9 @@ class Generator(Seq2Seq[GeneratedMemory, State]):
     ) -> tuple[Tensor, State]:
         """One step: the hidden vectors [R, D] and the next state.
 
-        On a GPU weights are made in every step: a recorded one must see the language of its rows.
+        In a search on a GPU weights are made in every step: a recorded one must see the language of
+        its rows, and must not hold on to the weights that it was recorded with.
         """
-        if memory.target_B.is_cuda:
-            weights = self._weights("target", memory.target_B[:1])
-            memory = replace(memory, weights={_ONLY: weights})
         beam = state.rows // memory.rows
         hidden, states, places = [], [], []
         for weights, inner, rows_N in self._by_target(memory):
@@ -287,12 +286,13 @@ class Generator(Seq2Seq[GeneratedMemory, State]):
         """Weights, the part of the memory that they are for, and which rows that has."""
         if len(memory.weights) == 1:
             (weights,) = memory.weights.values()
-            yield weights, memory.inner, None
+            yield weights or self._weights("target", memory.target_B[:1]), memory.inner, None
             return
         for target, weights in memory.weights.items():
             rows_N = torch.nonzero(memory.target_B == target).squeeze(1)
             if len(rows_N):
-                yield weights, memory.inner.select(rows_N), rows_N
+                made = weights or self._weights("target", memory.target_B[rows_N[:1]])
+                yield made, memory.inner.select(rows_N), rows_N
 
 
 # --- Which weights of a shape are generated, and from which side's language.
