@@ -7,6 +7,7 @@ from accord.data.batches import Position
 from accord.errors import AccordError
 from accord.evaluation.evaluate import evaluate_run
 from accord.export.export_run import export_run
+from accord.inference.results import SearchSettings
 from accord.inference.translator import Translator
 from accord.models.checkpoint import find_checkpoint
 from accord.models.tensor_batch import TensorBatch
@@ -78,7 +79,8 @@ def test_it_translates_is_evaluated_and_is_told_the_source_language(run):
     assert len(model.translate(texts, "fr", source="de", ensemble="direct,via:en")) == 2
     with pytest.raises(AccordError, match="must be told the language"):
         model.translate(texts, "de")
-    found = evaluate_run(run, split="dev").evaluation
+    greedy = SearchSettings(beam=1)
+    found = evaluate_run(run, split="dev", settings=greedy, limit=2).evaluation
     assert len(found.directions) == 6
     assert all(row.cross_entropy > 0 for row in found.directions)
     with pytest.raises(AccordError, match="reads the source language"):
