@@ -394,7 +394,7 @@ def _bad_triads(experiment: Experiment, config: CompleteConfig) -> Iterator[Comp
 
 
 def _bad_tie(experiment: Experiment, config: TieConfig) -> Iterator[Complaint]:
-    if experiment.model.has_shared_tables:
+    if experiment.model.tables == "shared":
         yield (
             ("objective", "tie"),
             "sources and targets have one table, so that there is nothing to tie",

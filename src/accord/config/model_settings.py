@@ -90,11 +90,6 @@ class ModelSettings(Section):
         """The number of decoder layers in force: one for each state, if not given."""
         return self.decoder_layers or self.encoder_states
 
-    @property
-    def has_shared_tables(self) -> bool:
-        """Whether one table serves sources and targets."""
-        return self.tables == "shared"
-
     @model_validator(mode="before")
     @classmethod
     def _in_force(cls, given: Any) -> Any:
