@@ -108,6 +108,27 @@ def test_nothing_to_agree_on(tmp_path):
     config(tmp_path, PAIR, "objective.agreement={auxiliary: all, protect: none}")
 
 
+def test_nothing_to_translate_back(tmp_path):
+    change = "objective.back_translation={languages: zero-shot}"
+    message = complaint(tmp_path, PAIR, change)
+    assert message.startswith(f"--set {change}, key objective.back_translation.languages")
+    assert "nothing to translate back" in message
+    assert "`languages: all`" in message
+    config(tmp_path, PAIR, change, "objective.back_translation.weight=0")
+    config(tmp_path, PAIR, "objective.back_translation={}")
+    config(tmp_path, STAR, change)
+
+
+def test_sentences_to_fill_in_are_of_a_known_language(tmp_path):
+    change = "objective.denoise.languages=[en, es]"
+    message = complaint(tmp_path, STAR, change)
+    assert message.startswith(f"--set {change}, key objective.denoise.languages")
+    assert "'es' is not in `languages`" in message
+    assert "choose from en, de, fr" in message
+    config(tmp_path, STAR, change, "objective.denoise.weight=0")
+    config(tmp_path, STAR, "objective.denoise.languages=[de]")
+
+
 def agreement(tmp_path, text, *overrides):
     path = tmp_path / "x.yaml"
     path.write_text(text)

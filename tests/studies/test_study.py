@@ -150,6 +150,34 @@ def test_without_a_basic_run_each_branch_begins_afresh(made):
     assert not any("training.init_from" in settings for settings in accord.trained.values())
 
 
+def test_what_branches_read_is_trained_before_them_and_not_evaluated(made):
+    first = {"Language model": {"training.steps": 5}}
+    reading = {"Basic": {"training.steps": 20, "objective.complete.teacher.run": "{out}/basic-1"}}
+    accord = made("--seeds", "1,2", "--parallel", "2", first=first, branches=reading)
+    assert accord.trained["language-model-2"] == {"training.steps": 5, "training.seed": 2}
+    order = list(accord.trained)
+    assert order.index("language-model-2") < order.index("basic-2")
+    assert {run for run, _ in accord.evaluated} == {"basic-1", "basic-2"}
+    same = {"Basic": {"training.steps": 5}}
+    assert "two names" in made("--seeds", "1", first=same, branches=reading, code=1).told
+
+
+def test_branches_wait_for_all_that_they_may_read(made):
+    first = {"Language model": {"training.steps": 5}}
+    accord = made("--seeds", "1", first=first, failing="language-model", code=1)
+    assert sorted(accord.trained) == ["burn-in-1"]
+
+
+def test_a_branch_may_begin_afresh_beside_those_that_continue(made):
+    fresh = {"training.init_from": None, "training.steps": 20}
+    accord = made("--seeds", "1", branches={**PLAN["branches"], "Fresh": fresh})
+    assert accord.trained["fresh-1"]["training.init_from"] is None
+    assert accord.trained["basic-1"]["training.init_from"] == "out/burn-in-1"
+    other = {"training.init_from": "elsewhere", "training.steps": 20}
+    told = made("--seeds", "1", branches={**PLAN["branches"], "Other": other}, code=1).told
+    assert "decided by the study itself" in told
+
+
 def test_settings_may_name_the_place_and_the_variant(made):
     teacher = {"training.init_from": "{out}/other-{variant}", "training.steps": 20}
     accord = made("--seeds", "3", basic=None, branches={"Basic": teacher}, against=None)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +34,10 @@ def report(
     latex: Annotated[
         Path | None, typer.Option(help="Write the paper's table as LaTeX as well.")
     ] = None,
+    paper: Annotated[
+        str | None,
+        typer.Option(metavar="TABLE", help="Published columns: europarl, un1, un2, iwslt17…"),
+    ] = None,
 ) -> None:
     """Write one page about a run, or comparing several.
 
@@ -46,12 +51,17 @@ def report(
     from accord.report.latex import latex as table
     from accord.report.markdown import write_markdown
 
+    _check_paper(paper)
     page = html or runs[0] / "report.html"
     text = markdown or runs[0] / "report.md"
     for path in (page, text, latex):
         if path is not None:
             check_writable(path)
     found = build(runs, name=name)
+    if paper is not None:
+        from accord.studies.beside_paper import published
+
+        found = replace(found, published=published(found.runs, paper))
     write_html(found, page)
     write_markdown(found, text)
     if latex is not None:

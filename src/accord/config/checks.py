@@ -8,10 +8,16 @@ said where these are read.
 from collections.abc import Iterable, Iterator
 
 from accord.config.model_settings import OWN_KEYS, OWN_PRESETS, ModelSettings
-from accord.config.objectives import AgreementConfig, CompleteConfig, TieConfig
+from accord.config.objectives import (
+    AgreementConfig,
+    BackTranslationConfig,
+    CompleteConfig,
+    DenoiseConfig,
+    TieConfig,
+)
 from accord.config.paths import fill, format_of, format_of_side, locate, named_columns, tsv_columns
 from accord.config.schema import Experiment, HeldOut, Source, pair_languages
-from accord.config.third_languages import Auxiliary, Triads
+from accord.config.third_languages import Auxiliary, Triads, detours
 from accord.errors import AccordError
 
 Location = tuple[str | int, ...]
@@ -306,6 +312,11 @@ def _bad_objective(experiment: Experiment) -> Iterator[Complaint]:
         yield from _bad_search(complete)
         yield from _bad_teacher(experiment, complete)
         yield from _bad_triads(experiment, complete)
+    denoise, back = experiment.objective.denoise, experiment.objective.back_translation
+    if denoise is not None and denoise.weight:
+        yield from _bad_denoising(experiment, denoise)
+    if back is not None and back.weight:
+        yield from _bad_detours(experiment, back)
     if experiment.model.generator is not None:
         yield from _bad_for_generator(experiment)
     tie = experiment.objective.tie
@@ -393,6 +404,28 @@ def _bad_triads(experiment: Experiment, config: CompleteConfig) -> Iterator[Comp
         )
 
 
+def _bad_denoising(experiment: Experiment, config: DenoiseConfig) -> Iterator[Complaint]:
+    for language in config.languages or ():
+        if language not in experiment.languages:
+            yield (
+                ("objective", "denoise", "languages"),
+                f"language {language!r} is not in `languages`",
+                f"choose from {', '.join(experiment.languages)}",
+            )
+
+
+def _bad_detours(experiment: Experiment, config: BackTranslationConfig) -> Iterator[Complaint]:
+    graph = experiment.graph
+    targets = {target for _, target in graph.supervised_directions}
+    if not any(detours(graph, config.languages, target) for target in targets):
+        yield (
+            ("objective", "back_translation", "languages"),
+            "there is no direction without data into a language that is a target in training, so "
+            "there is nothing to translate back",
+            "use `languages: all`, or leave objective.back_translation out",
+        )
+
+
 def _bad_tie(experiment: Experiment, config: TieConfig) -> Iterator[Complaint]:
     if experiment.model.tables == "shared":
         yield (
@@ -426,7 +459,7 @@ def _bad_for_generator(experiment: Experiment) -> Iterator[Complaint]:
         if key != "tie" and section and any(getattr(section, name, 0) for name in weights):
             yield (
                 ("objective", key),
-                f"a model with a generator is trained in batches of one direction, and {key} has "
-                "several in one",
+                "a model with a generator is trained in batches of one direction, and those of "
+                f"{key} may have several",
                 f"leave model.generator or objective.{key} out",
             )

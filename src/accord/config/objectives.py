@@ -61,7 +61,13 @@ class AgreementConfig(Section):
     fraction: Annotated[Real, Field(gt=0, le=1)] = 1.0
     """The part of each batch that agreement is computed on, where it counts so much more."""
     encoder_weight: Annotated[Real, Field(ge=0)] = 0.0
-    """Weight of the agreement of pooled encodings (cosine); 0 leaves it out."""
+    """Weight of the agreement of pooled encodings; 0 leaves it out."""
+    encoder_measure: Literal["cosine", "contrastive"] = "cosine"
+    """How pooled encodings are compared. cosine: 1 - cosine of the two sides' maxima (the release).
+    contrastive: the means of both sides must find each other among those of the other pairs in the
+    batch (mRASP2)."""
+    encoder_temperature: Annotated[Real, Field(gt=0)] = 0.1
+    """For contrastive: what cosines are divided by; the lower, the more the nearest pairs count."""
 
     @model_validator(mode="before")
     @classmethod
@@ -186,6 +192,50 @@ class ConsistencyConfig(Section):
     of that and of its reverse."""
 
 
+class DenoiseConfig(Section):
+    """Denoising: sentences of the pivot language with gaps are to be filled in, under the tag of
+    their own language."""
+
+    weight: Annotated[Real, Field(ge=0)] = 0.5
+    """How much a token of a sentence that is filled in counts beside a gold one; 0 leaves it
+    out. Pairs are trained both ways: 0.5 counts a pair's sentence as often as each direction."""
+    start: Annotated[Whole, Field(ge=0)] = 0
+    """The last step without it."""
+    every: Annotated[Whole, Field(ge=1)] = 1
+    """Compute it in every n-th update only, where it counts n times as much."""
+    languages: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """Whose sentences are used; by default the pivot's: the language that has most directions with
+    data, the first of several. Of a pair with two such sentences one is drawn."""
+    mask: Annotated[Real, Field(gt=0, lt=1)] = 0.3
+    """Share of subwords that are taken out; one is always left."""
+    span: Annotated[Real, Field(gt=0, le=100)] = 3.5
+    """Mean length of a gap, in subwords (Poisson, at least 1); the unknown piece, which no text
+    has, marks each."""
+
+
+class BackTranslationConfig(Section):
+    """Random online back-translation: the target of a pair is translated into another language by
+    the model in training, and this translation back into the target."""
+
+    weight: Annotated[Real, Field(ge=0)] = 1.0
+    """How much a target token counts, read from a translation, beside a gold one; 0 leaves it
+    out."""
+    start: Annotated[Whole, Field(ge=0)] = 0
+    """The last step without it: the model must translate before it can learn from that."""
+    every: Annotated[Whole, Field(ge=1)] = 1
+    """Compute it in every n-th update only, where it counts n times as much."""
+    languages: Literal["all", "zero-shot"] = "all"
+    """The languages drawn for a target. all: any but its own, also one with data (the published
+    method). zero-shot: those without data into its own; targets without such a one are left
+    out."""
+    distinct_bigrams: Annotated[Real, Field(ge=0, le=1)] = 0.8
+    """Least share of different pairs of neighbouring subwords in a translation: fewer are
+    repetition, and teach nothing."""
+    least_length: Annotated[Real, Field(ge=0, le=1)] = 0.6
+    """Least length of a translation, as a share of the target's, less one token; shorter ones teach
+    nothing."""
+
+
 class TieConfig(Section):
     """Soft pivot (Cheng et al. 2017): a subword of a pivot language should have one vector, whether
     it is read as a source or written as a target."""
@@ -216,5 +266,9 @@ class ObjectiveSettings(Section):
     """Synthetic pairs for directions without data."""
     consistency: ConsistencyConfig | None = None
     """Decode-free consistency between reading sources and reading targets."""
+    denoise: DenoiseConfig | None = None
+    """Sentences of the pivot language with gaps, to be filled in."""
+    back_translation: BackTranslationConfig | None = None
+    """Targets out of the model's own translations of them, made in each update."""
     tie: TieConfig | None = None
     """Soft pivot: one vector for a pivot language's subwords, read or written."""

@@ -63,6 +63,21 @@ class Auxiliary:
         )
 
 
+# --- Back-translation: the language that the target of a pair is translated into, and back.
+
+
+def detours(graph: TranslationGraph, law: Literal["all", "zero-shot"], target: str) -> list[str]:
+    """The languages by way of which a sentence may come back, each as likely as the others.
+
+    `zero-shot`: only those without data for the way back, which is what is trained.
+    """
+    return [
+        x
+        for x in graph.languages
+        if x != target and not (law == "zero-shot" and graph.is_supervised(x, target))
+    ]
+
+
 # --- Distillation: the languages that a pair is completed with, and what they are used for.
 #
 # In a pair of languages, one side is the teacher's: its direction into the third language has

@@ -19,6 +19,7 @@ _SAME = "resume with the corpora, seed and training.batch_tokens the run began w
 
 Int16s = npt.NDArray[np.int16]
 Int32s = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,11 @@ class Batch:
         """The first rows."""
         return self._rows(slice(count))
 
-    def _rows(self, rows: slice) -> "Batch":
+    def where(self, rows_B: Bools) -> "Batch":
+        """The rows that are marked."""
+        return self._rows(rows_B)
+
+    def _rows(self, rows: slice | Bools) -> "Batch":
         return replace(
             self,
             source_BS=self.source_BS[rows],

@@ -110,8 +110,9 @@ class Vocabulary:
             language: int(self._processor.piece_to_id(tag_piece(language)))
             for language in languages
         }
-        unknown = self._processor.unk_id()
-        missing = [language for language, tag in self.tags.items() if tag == unknown]
+        # Characters without an entry are spelled in bytes, so no text has this one.
+        self.unknown = int(self._processor.unk_id())
+        missing = [language for language, tag in self.tags.items() if tag == self.unknown]
         if missing:
             raise AccordError(f"the vocabulary has no tag for {', '.join(missing)}")
 

@@ -3,8 +3,10 @@
 from typing import Any
 
 from accord.objectives.agreement.objective import AgreementObjective
+from accord.objectives.back_translation import BackTranslationObjective
 from accord.objectives.base import Context, Objective
 from accord.objectives.consistency import ConsistencyObjective
+from accord.objectives.denoise import DenoiseObjective
 from accord.objectives.distillation.objective import DistillationObjective
 from accord.objectives.likelihood import LikelihoodObjective
 from accord.objectives.tie import TieObjective
@@ -24,6 +26,10 @@ def build_objectives(context: Context) -> list[Objective[Any]]:
         found.append(AgreementObjective.of(asked.agreement, context))
     if asked.complete and asked.complete.weight:
         found.append(DistillationObjective(asked.complete, context, likelihood))
+    if asked.denoise and asked.denoise.weight:
+        found.append(DenoiseObjective(asked.denoise, context, likelihood))
+    if asked.back_translation and asked.back_translation.weight:
+        found.append(BackTranslationObjective(asked.back_translation, context, likelihood))
     if asked.tie and asked.tie.weight:
         found.append(TieObjective.of(asked.tie, context))
     return found

@@ -15,6 +15,7 @@ from accord.evaluation.uses import Use, read_uses
 from accord.report.answer import Answer, System, answer, systems
 from accord.report.identification import Identification, identification
 from accord.report.method import advice, method
+from accord.report.paper_table import Published
 from accord.run_directory import RunDirectory, log_errors, read_metrics
 
 # --- The course of training, read from metrics.jsonl.
@@ -123,6 +124,8 @@ class Report:
     systems: tuple[System, ...]
     answer: Answer
     notes: tuple[str, ...]
+    published: tuple[Published, ...] = ()
+    """Columns of BLEU that others have printed, on the same test set."""
 
     @property
     def main(self) -> ReportedRun:
@@ -270,6 +273,12 @@ def _not_on(split: str, runs: Sequence[Path], shared: Sequence[str]) -> AccordEr
 def notes(runs: Sequence[ReportedRun]) -> tuple[str, ...]:
     """What a reader should know before comparing figures."""
     said = list(runs[0].evaluation.notes)
+    said += [
+        f"{run.label}: {note}"
+        for run in runs[1:]
+        for note in run.evaluation.notes
+        if note not in runs[0].evaluation.notes
+    ]
     prints = {run.label: run.manifest["fingerprint"] for run in runs}
     if len(set(prints.values())) > 1:
         listed = ", ".join(f"{label} {found}" for label, found in prints.items())

@@ -26,12 +26,21 @@ def _objectives(experiment: Experiment, step: int) -> tuple[list[str], list[str]
     if (agree := objective.agreement) and agree.weight:
         said = f"agreement (Agree: {agree.decoding}, weight {agree.weight:g}"
         found[f"{said}, from step {count(agree.start + 1)})"] = agree.start
+    if agree and agree.encoder_weight:
+        said = f"agreement of encodings ({agree.encoder_measure}, weight {agree.encoder_weight:g}"
+        found[f"{said}, from step {count(agree.start + 1)})"] = agree.start
     if (complete := objective.complete) and complete.weight:
         said = f"synthetic pairs (Complete: {complete.teacher.kind} teacher, weight "
         found[f"{said}{complete.weight:g}, from step {count(complete.start + 1)})"] = complete.start
     if (alike := objective.consistency) and alike.weight:
         said = f"consistency (CrossConST: weight {alike.weight:g}"
         found[f"{said}, from step {count(alike.start + 1)})"] = alike.start
+    if (noise := objective.denoise) and noise.weight:
+        said = f"denoising (weight {noise.weight:g}"
+        found[f"{said}, from step {count(noise.start + 1)})"] = noise.start
+    if (back := objective.back_translation) and back.weight:
+        said = f"online back-translation (RoBT: {back.languages}, weight {back.weight:g}"
+        found[f"{said}, from step {count(back.start + 1)})"] = back.start
     if (tie := objective.tie) and tie.weight:
         said = f"tied vectors of {' and '.join(tie.languages)} (Soft pivot: weight {tie.weight:g}"
         found[f"{said}, from step {count(tie.start + 1)})"] = tie.start

@@ -26,7 +26,7 @@ class Options:
     split: str = "test"
     beam: int = 10
     checkpoint: str = "last"
-    complete: bool = False
+    complete: bool = True
 
     @property
     def how(self) -> EvaluationOptions:
@@ -92,6 +92,10 @@ class Study:
         """The run directory of the burn-in or of a branch."""
         return self.directory / name
 
+    def begun(self, name: str) -> bool:
+        """Whether a run has a checkpoint."""
+        return any(self.run(name).glob("checkpoints/step-*"))
+
     def changes(self, name: str) -> tuple[str, ...]:
         """What `--set` has to change in the study's experiment for a run."""
         sets = [assignment("run", str(self.run(name)))]
@@ -115,7 +119,10 @@ class Study:
         return load(self.recipe, [*self.overrides, *self.changes(name)])
 
     def check_unchanged(self) -> None:
-        """Refuse to go on with other settings in a directory that has trained models."""
+        """Refuse to go on with other settings in a directory that has trained models.
+
+        Those of Complete concern it alone, and may change until it is begun.
+        """
         if not self.file.is_file() or not any(self.directory.glob("*/checkpoints/step-*")):
             return
         old, new = (
@@ -125,6 +132,7 @@ class Study:
             f"  {key}: {old.get(key, 'not set')}, now {new.get(key, 'not set')}"
             for key in sorted(old.keys() | new.keys())
             if old.get(key) != new.get(key)
+            and (self.begun("complete") or not key.startswith("objective.complete"))
         ]
         if changes:
             raise AccordError(
