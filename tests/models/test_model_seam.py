@@ -8,6 +8,7 @@ from accord.config.model_settings import ModelSettings
 from accord.models.base import Seq2Seq, tensors_of
 from accord.models.build import MODELS, build_model
 from accord.models.ensemble import EnsembleModel
+from accord.models.generator import Generator
 from accord.models.gnmt import GNMT
 from accord.models.language_model import LanguageModel
 from accord.models.transformer import Transformer
@@ -29,14 +30,34 @@ def make(name: str, tag: str = "source") -> Seq2Seq:
         return EnsembleModel([make("gnmt", tag), make("transformer", tag)])
     if name == "language-model":
         return LanguageModel(V, 2, D).double().eval()
+    if name.startswith("generator"):
+        return generator(make(name.partition(" of ")[2], tag))
     assert name in ("cached", "copied"), f"say how a {name} is made"
     return cached(1, V, D, copying=name == "copied")
+
+
+class Told(Generator):
+    """A generator that takes the language of a row from its subwords."""
+
+    def encode(self, source_BS: Tensor, lengths_B: Tensor, language_B: Tensor | None = None):
+        return super().encode(source_BS, lengths_B, source_BS[:, 1:].sum(dim=1) % 2)
+
+
+def generator(shape: Seq2Seq) -> Generator:
+    """Rows of several languages then have several weights."""
+    found = Told(shape, languages=2, size=3).double().eval()
+    with torch.no_grad():
+        for parameter in (*found.from_source.parameters(), *found.from_target.parameters()):
+            parameter.normal_()
+    return found
 
 
 # Beside them all that translate, with the tag in other places.
 _KINDS = [kind for kind in MODELS if ModelSettings(kind=kind).translates]
 _MADE = [("cached", "source"), ("copied", "source"), ("language-model", "source")]
 _MADE += [("ensemble", "source"), ("ensemble", "both")]
+_MADE += [(f"generator of {kind}", "source") for kind in _KINDS]
+_MADE += [("generator of gnmt", "target")]
 _MADE += [(kind, tag) for kind in _KINDS for tag in ("source", "target", "both")]
 every_model = pytest.mark.parametrize(
     ("name", "tag"), _MADE, ids=[f"{name}-{tag}" for name, tag in _MADE]

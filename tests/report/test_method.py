@@ -40,6 +40,7 @@ ALL = {"complete": {"start": 0, "weight": 1, "every": 1}}
             {"dual": {"start": 5, "language_model": "runs/lm"}},
             "Basic with dual learning (Dual-0: alpha 0.01, weight 0.1, from step 6);",
         ),
+        ({"tie": {}}, "Basic with tied vectors of en (Soft pivot: weight 0.1, from step 1); GNMT"),
         (AGREE | COMPLETE, "Basic with agreement (Agree: hard, weight 0.3, from step 101) and syn"),
         ({"agreement": {"start": 400}}, "Basic; not begun by step 400: agreement (Agree"),
         ({"agreement": {"weight": 0}}, "Basic; GNMT of"),

@@ -14,6 +14,7 @@ from accord.config.objectives import (
     CompleteConfig,
     DenoiseConfig,
     DualConfig,
+    TieConfig,
 )
 from accord.config.paths import fill, format_of, format_of_side, locate, named_columns, tsv_columns
 from accord.config.schema import Experiment, HeldOut, Source, TrainingSettings, pair_languages
@@ -287,18 +288,43 @@ def bad_model(model: ModelSettings) -> Iterator[Complaint]:
         "transformer": bad_heads,
         "language-model": _bad_language_model,
     }
-    yield from rules[model.kind](model)
+    if model.kind in rules:
+        yield from rules[model.kind](model)
+    yield from _bad_generator(model)
 
 
 def _bad_language_model(model: ModelSettings) -> Iterator[Complaint]:
     """What only models have that read a source."""
-    for key, value in (("encoder_layers", None), ("tag", "source")):
+    for key, value in (
+        ("encoder_layers", None),
+        ("tag", "source"),
+        ("tables", None),
+        ("generator", None),
+    ):
         if getattr(model, key) != value:
             yield (
                 ("model", key),
                 f"a language model reads no source, so `{key}` does nothing",
                 "leave it out: decoder_layers says how many layers it has",
             )
+
+
+def _bad_generator(model: ModelSettings) -> Iterator[Complaint]:
+    generator = model.generator
+    if generator is None or generator.bias:
+        return
+    if generator.rank is not None:
+        yield (
+            ("model", "generator", "rank"),
+            f"without biases, all matrices would be of rank {generator.rank}",
+            "set model.generator.bias to true, or leave rank out",
+        )
+    if model.kind == "transformer":
+        yield (
+            ("model", "generator", "bias"),
+            "without biases, the norms of a Transformer would begin near 0 instead of at 1",
+            "set it to true",
+        )
 
 
 def bad_heads(model: ModelSettings) -> Iterator[Complaint]:
@@ -355,6 +381,11 @@ def _bad_objective(experiment: Experiment) -> Iterator[Complaint]:
         yield from _bad_detours(experiment, back)
     if experiment.objective.dual is not None and experiment.objective.dual.weight:
         yield from _bad_dual(experiment, experiment.objective.dual)
+    if experiment.model.generator is not None:
+        yield from _bad_for_generator(experiment)
+    tie = experiment.objective.tie
+    if tie is not None and tie.weight:
+        yield from _bad_tie(experiment, tie)
 
 
 def _bad_dual(experiment: Experiment, config: DualConfig) -> Iterator[Complaint]:
@@ -482,3 +513,42 @@ def _bad_detours(experiment: Experiment, config: BackTranslationConfig) -> Itera
             "there is nothing to translate back",
             "use `languages: all`, or leave objective.back_translation out",
         )
+
+
+def _bad_tie(experiment: Experiment, config: TieConfig) -> Iterator[Complaint]:
+    if experiment.model.tables == "shared":
+        yield (
+            ("objective", "tie"),
+            "sources and targets have one table, so that there is nothing to tie",
+            "set model.tables to separate, or leave objective.tie out",
+        )
+    for language in config.languages:
+        if language not in experiment.languages:
+            yield (
+                ("objective", "tie", "languages"),
+                f"{language!r} is not in `languages`",
+                f"choose the pivot from {', '.join(experiment.languages)}",
+            )
+        elif not all(
+            any(direction[side] == language for direction in experiment.graph.supervised_directions)
+            for side in (0, 1)
+        ):
+            yield (
+                ("objective", "tie", "languages"),
+                f"no training text has {language!r} on both sides: as a source and as a target",
+                "choose a language that is translated from and into, or train corpora in both "
+                "directions",
+            )
+
+
+def _bad_for_generator(experiment: Experiment) -> Iterator[Complaint]:
+    """Its weights are made once for a batch, whose rows must then be of one direction."""
+    for key, section in experiment.objective:
+        weights = ("weight", "encoder_weight")
+        if key != "tie" and section and any(getattr(section, name, 0) for name in weights):
+            yield (
+                ("objective", key),
+                "a model with a generator is trained in batches of one direction, and those of "
+                f"{key} may have several",
+                f"leave model.generator or objective.{key} out",
+            )

@@ -11,7 +11,25 @@ Preset = Literal[
     "paper", "gnmt3", "transformer", "transformer-6+6", "transformer-small", "language-model"
 ]
 TagPlace = Literal["source", "target", "both"]
+Tables = Literal["shared", "separate"]
 Size = Annotated[Whole, Field(ge=1)]
+
+
+class GeneratorSettings(Section):
+    """Contextual parameter generation (Platanios et al. 2018): every weight of the encoder is a
+    linear function of a vector of the source language, every weight of the decoder one of a vector
+    of the target language: W l + b. Tables of embeddings are not generated."""
+
+    size: Size = 8
+    """Numbers in the vector of a language. The model has so many times the weights of encoder and
+    decoder."""
+    bias: bool = True
+    """Add b, which is the same for all languages. W then begins as 0, so that the model begins as
+    one without a generator, or as the run in training.init_from. Without b, as published, W is
+    drawn."""
+    rank: Size | None = None
+    """Only with bias: give every matrix a W of this rank, U diag(A l) V, instead of a whole one;
+    16 adds few weights."""
 
 
 class ModelSettings(Section):
@@ -41,6 +59,12 @@ class ModelSettings(Section):
     """Who reads the tag that names the target language. source: the encoder, before the sentence.
     target: the decoder, as its first input; encodings then do not depend on the target language.
     both: both."""
+    tables: Tables | None = None
+    """Whether sources and targets have one table of embeddings (shared, the default of a
+    transformer) or two (separate, that of gnmt); the softmax has the targets' in any case."""
+    generator: GeneratorSettings | None = None
+    """Make the weights from vectors of the source and the target language; by default they are the
+    same for all languages."""
     input_feeding: bool | None = None
     """gnmt: feed the attention of the step before into the bottom decoder layer, as the paper does
     and as is the default; training is about 15 % faster without."""
@@ -51,9 +75,6 @@ class ModelSettings(Section):
     """transformer: width inside the feed-forward layers; 2048 by default."""
     norm: Literal["pre", "post"] | None = None
     """transformer: norms stand before every sub-layer (pre, the default), or after its residual."""
-    tables: Literal["shared", "separate"] | None = None
-    """transformer: whether sources and targets have one table of embeddings (shared, the default)
-    or two; the softmax has the targets' in any case."""
     encoder_residual: Size | None = None
     """transformer: the encoder layer (1 is the lowest) whose attention has no residual, so that
     encodings hang less on word order (Liu et al. 2021); by default all have one."""
@@ -133,5 +154,5 @@ OWN_PRESETS: dict[str, tuple[str, ...]] = {
 }
 OWN_KEYS: dict[str, tuple[str, ...]] = {
     "gnmt": ("input_feeding",),
-    "transformer": ("heads", "feed_forward", "norm", "tables", "encoder_residual"),
+    "transformer": ("heads", "feed_forward", "norm", "encoder_residual"),
 }

@@ -274,6 +274,21 @@ class DualConfig(Section):
     """Compute it in every n-th update only, where it counts n times as much."""
 
 
+class TieConfig(Section):
+    """Soft pivot (Cheng et al. 2017): a subword of a pivot language should have one vector, whether
+    it is read as a source or written as a target."""
+
+    weight: Annotated[Real, Field(ge=0)] = 0.1
+    """How much the mean distance of a subword's two vectors counts beside the mean loss of a target
+    token; 0 leaves it out. A mean, not a sum over subwords, of lengths, not squares, of the vectors
+    as they are stored: times sqrt(model.units) they are read."""
+    languages: Annotated[tuple[str, ...], Field(min_length=1)] = ("en",)
+    """Only subwords that all of these languages have in their training text, both as a source and
+    as a target; tags and bytes are none."""
+    start: Annotated[Whole, Field(ge=0)] = 0
+    """The last step without it."""
+
+
 class ObjectiveSettings(Section):
     """What is optimised beside the likelihood of the training pairs."""
 
@@ -295,3 +310,5 @@ class ObjectiveSettings(Section):
     """Targets out of the model's own translations of them, made in each update."""
     dual: DualConfig | None = None
     """Dual learning: rewards for round trips through directions without data."""
+    tie: TieConfig | None = None
+    """Soft pivot: one vector for a pivot language's subwords, read or written."""

@@ -104,7 +104,8 @@ class BatchStream:
     """An endless stream of (position after the batch, batch); `seek` continues an earlier one.
 
     Process `rank` of `world_size` gets the rows rank, rank + world_size, ... of every batch: the
-    batches themselves do not depend on the number of processes.
+    batches themselves do not depend on the number of processes. With `one_direction` all rows of a
+    batch are of one.
     """
 
     def __init__(
@@ -119,12 +120,18 @@ class BatchStream:
         rank: int = 0,
         world_size: int = 1,
         window: int = WINDOW,
+        one_direction: bool = False,
     ) -> None:
         self.languages = tuple(languages)
         self.rank = rank
         self.world_size = world_size
         self._examples = Examples(
-            corpora, batch_tokens, seed=seed, temperature=temperature, window=window
+            corpora,
+            batch_tokens,
+            seed=seed,
+            temperature=temperature,
+            window=window,
+            one_direction=one_direction,
         )
         # Per direction: corpus, source language, target language, tag of the target language.
         self._facts = np.array(

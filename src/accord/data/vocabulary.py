@@ -12,7 +12,7 @@ from accord.files import read_checked
 
 PAD = 0
 EOS = 1
-FIRST_TAG = 2
+FIRST_TAG = 2  # the other tags follow, in the order of the languages
 
 
 def tag_piece(language: str) -> str:

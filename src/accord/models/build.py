@@ -10,6 +10,7 @@ import torch
 from accord.config.checks import bad_heads, refuse
 from accord.config.model_settings import ModelSettings
 from accord.models.base import Seq2Seq
+from accord.models.generator import Generator
 from accord.models.gnmt import GNMT
 from accord.models.language_model import LanguageModel
 from accord.models.transformer import Transformer
@@ -25,12 +26,13 @@ def _gnmt(settings: ModelSettings, vocabulary_size: int, _languages: int) -> Seq
         settings.dropout,
         settings.input_feeding is not False,
         settings.tag,
+        settings.tables or "separate",
     )
 
 
 def _transformer(settings: ModelSettings, vocabulary_size: int, _languages: int) -> Seq2Seq:
     refuse(bad_heads(settings))
-    other = {"kind", "preset", "input_feeding"}
+    other = {"kind", "preset", "input_feeding", "generator"}
     return Transformer(vocabulary_size, **settings.model_dump(exclude=other, exclude_none=True))
 
 
@@ -51,7 +53,11 @@ def build_model(
 ) -> Seq2Seq:
     """The model of an experiment, with weights drawn from a seed.
 
-    How many `languages` there are matters to those that have weights for each.
+    How many `languages` there are matters to those that have weights for each. A generator draws
+    its own weights after those of its shape, which are then those of a plain model.
     """
     torch.manual_seed(seed)
-    return MODELS[settings.kind](settings, vocabulary_size, languages)
+    model = MODELS[settings.kind](settings, vocabulary_size, languages)
+    if settings.generator is None:
+        return model
+    return Generator(model, languages, **settings.generator.model_dump())

@@ -10,6 +10,7 @@ from accord.objectives.denoise import DenoiseObjective
 from accord.objectives.distillation.objective import DistillationObjective
 from accord.objectives.dual.objective import DualObjective
 from accord.objectives.likelihood import LikelihoodObjective
+from accord.objectives.tie import TieObjective
 
 
 def build_objectives(context: Context) -> list[Objective[Any]]:
@@ -36,4 +37,6 @@ def build_objectives(context: Context) -> list[Objective[Any]]:
         found.append(BackTranslationObjective(asked.back_translation, context, likelihood))
     if dual:
         found.append(DualObjective(dual, context))
+    if asked.tie and asked.tie.weight:
+        found.append(TieObjective.of(asked.tie, context))
     return found

@@ -15,6 +15,8 @@ def method(experiment: Experiment, step: int) -> str:
     unused = f"; not begun by step {count(step)}: {', '.join(waiting)}" if waiting else ""
     model = experiment.model
     kind = f"{_MODELS.get(model.kind, model.kind)} of {count(model.units)} units"
+    if model.generator is not None:
+        kind += f", weights generated from languages (CPG: size {model.generator.size})"
     return f"{name}{unused}; {kind}."
 
 
@@ -42,6 +44,9 @@ def _objectives(experiment: Experiment, step: int) -> tuple[list[str], list[str]
     if (dual := objective.dual) and dual.weight:
         said = f"dual learning (Dual-0: alpha {dual.alpha:g}, weight {dual.weight:g}"
         found[f"{said}, from step {count(dual.start + 1)})"] = dual.start
+    if (tie := objective.tie) and tie.weight:
+        said = f"tied vectors of {' and '.join(tie.languages)} (Soft pivot: weight {tie.weight:g}"
+        found[f"{said}, from step {count(tie.start + 1)})"] = tie.start
     begun = [name for name, start in found.items() if start < step]
     return begun, [name for name in found if name not in begun]
 

@@ -26,7 +26,7 @@ def system_of(experiment: Experiment) -> str | None:
     objective = experiment.objective
     names = {"agreement": "agree", "complete": "complete"}
     found = [key for key, section in objective if section is not None]
-    if len(found) > 1:
+    if len(found) > 1 or experiment.model.generator is not None:
         return None
     return names.get(found[0]) if found else "basic"
 

@@ -10,6 +10,7 @@ import torch
 from accord.config.schema import Experiment
 from accord.data.batches import Batch, Position
 from accord.data.store import Store
+from accord.data.vocabulary import FIRST_TAG
 from accord.data.windows import window_count
 from accord.errors import AccordError
 from accord.models.checkpoint import Checkpoint, Checkpoints, open_checkpoint
@@ -29,7 +30,9 @@ def hardware(world: World, threads: int, bf16: bool) -> str:
     return f"{where}, {world.size} processes" if world.size > 1 else where
 
 
-def identity(experiment: Experiment, store: Store, world: World) -> dict[str, Any]:
+def identity(
+    experiment: Experiment, store: Store, world: World, *, one_direction: bool = False
+) -> dict[str, Any]:
     """What a checkpoint's tensors and its position in the data belong to."""
     settings = experiment.training
     windows = window_count(store.corpora)
@@ -43,6 +46,7 @@ def identity(experiment: Experiment, store: Store, world: World) -> dict[str, An
             "temperature": settings.temperature,
             # Runs from before there were windows had other batches where there are several now.
             **({"windows": windows} if windows > 1 else {}),
+            **({"one_direction": True} if one_direction else {}),
         },
     }
 
@@ -76,7 +80,9 @@ def resume(
         progress.note(f"resuming from step {checkpoint.step:,}")
     checkpoint.load_model(model)
     if checkpoint.state["optimizer"] == present["optimizer"]:
-        checkpoint.load_optimizer(model, optimizer)
+        new = checkpoint.load_optimizer(model, optimizer)
+        if new:
+            progress.note(f"the optimiser begins without memory of {new:,} new parameters")
     else:
         progress.note("another optimiser than before: it begins without memory")
     before, now = checkpoint.state.get("processes", world.size), world.size
@@ -200,10 +206,12 @@ def synthetic_batch(rows: int, length: int, vocabulary_size: int) -> Batch:
     """A full batch of this shape; its tokens mean nothing."""
     generator = np.random.default_rng(0)
     tokens = generator.integers(vocabulary_size // 2, vocabulary_size, (rows, length))
+    source_BS = tokens.astype(np.int32)
+    source_BS[:, 0] = FIRST_TAG
     lengths = np.full(rows, length)
     none = np.zeros(rows, dtype=np.int16)
     return Batch(
-        tokens.astype(np.int32),
+        source_BS,
         lengths,
         tokens.astype(np.int32),
         lengths,

@@ -125,7 +125,9 @@ class Trainer:
         self.optimizer = build_optimizer(
             self.settings.optimizer.kind, self.model, learning_rate=self.settings.optimizer.peak
         )
-        self.identity = identity(experiment, self.store, world)
+        self.identity = identity(
+            experiment, self.store, world, one_direction=self.model.one_direction
+        )
         self.state = resume(
             self.checkpoints,
             self.identity,
@@ -158,6 +160,7 @@ class Trainer:
             temperature=self.settings.temperature,
             rank=world.rank,
             world_size=world.size,
+            one_direction=self.model.one_direction,
         )
         if self.stream.windows > 1:
             progress.note(

@@ -67,7 +67,12 @@ class TorchBackend(Backend):
             raise AccordError(f"there is no precision {precision!r}", fix=f"use {', '.join(known)}")
         place = pick_device(settings.device)
         use_threads(settings.threads)
-        model = build_model(experiment.model, len(vocabulary), experiment.training_seed)
+        model = build_model(
+            experiment.model,
+            len(vocabulary),
+            experiment.training_seed,
+            len(vocabulary.languages),
+        )
         chosen.load_model(model)
         return TorchBackend(
             model,

@@ -74,14 +74,11 @@ class TeacherVersions:
         with _reading(self.path(name)), safe_open(self.path(name), "pt") as file:
             return ModelSettings.model_validate_json(file.metadata()["model"])
 
-    def build(self, name: str, vocabulary_size: int, seed: int) -> Seq2Seq:
-        """A model for the weights, which are not in it yet."""
-        settings = self.settings(name)
+    def members(self, name: str) -> int:
+        """How many models the weights are of, if these are an ensemble; otherwise 0."""
         with _reading(self.path(name)), safe_open(self.path(name), "pt") as file:
             names = file.keys()
-        members = len({each.split(".")[1] for each in names if each.startswith(_MEMBERS)})
-        models = [build_model(settings, vocabulary_size, seed) for _ in range(max(members, 1))]
-        return EnsembleModel(models) if members else models[0]
+        return len({each.split(".")[1] for each in names if each.startswith(_MEMBERS)})
 
     def load(self, name: str, model: nn.Module) -> None:
         """Put the weights into a model, if they are what was written."""
@@ -268,9 +265,9 @@ class Teaching:
     def teacher(self, name: str) -> Teacher:
         """The one that translates; its weights are another matter, see `load`."""
         if self._teacher is None:
-            size, seed = len(self.store.vocabulary), self.experiment.training_seed
+            settings = self.versions.settings(name)
             self._teacher = Teacher(
-                self.versions.build(name, size, seed),
+                self._built(settings, self.experiment.training_seed, self.versions.members(name)),
                 self.store.vocabulary,
                 self.world.device,
                 self.config.search,
@@ -280,6 +277,11 @@ class Teaching:
                 stopped=self._stopped,
             )
         return self._teacher
+
+    def _built(self, settings: ModelSettings, seed: int, members: int = 0) -> Seq2Seq:
+        size, languages = len(self.store.vocabulary), len(self.store.languages)
+        models = [build_model(settings, size, seed, languages) for _ in range(max(members, 1))]
+        return EnsembleModel(models) if members else models[0]
 
     def load(self, name: str) -> None:
         """Give the teacher the weights of a version."""
@@ -313,8 +315,7 @@ class Teaching:
         name = self.versions.name(found[-1].step)
         if asked in ("average", "ensemble"):  # not to be taken for the checkpoint of its last step
             name = f"{name}-{asked}"
-        size, seed = len(self.store.vocabulary), settings.training_seed
-        models = [build_model(settings.model, size, seed) for _ in found]
+        models = [self._built(settings.model, settings.training_seed) for _ in found]
         for checkpoint, model in zip(found, models, strict=True):
             checkpoint.load_model(model)
         whole = EnsembleModel(models) if asked == "ensemble" else models[0]
