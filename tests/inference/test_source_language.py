@@ -8,6 +8,8 @@ from accord.errors import AccordError
 from accord.graph import Direction, TranslationGraph
 from accord.inference.backends.base import Backend
 from accord.inference.backends.torch_backend import TorchBackend
+from accord.inference.beam_search import BeamSearch, padded
+from accord.inference.cuda_steps import FixedShapes
 from accord.inference.results import Hypothesis, SearchSettings, Translation
 from accord.inference.translator import Translator
 from language_reader import reader, seen_directions, word
@@ -54,10 +56,10 @@ def test_each_leg_is_told_the_language_of_the_one_before(translator, model, voca
 
 def test_members_of_an_ensemble_are_read_in_their_languages(translator, model, vocabulary):
     for ensemble, wins in (("direct:0.6,via:en:0.4", "de"), ("direct:0.4,via:en:0.6", "en")):
-        [found] = translator.translate(
-            ["ak"], "fr", source="de", ensemble=ensemble, settings=GREEDY
+        found = translator.translate(
+            ["ak", "bl"], "fr", source="de", ensemble=ensemble, settings=GREEDY
         )
-        assert found.text == word(vocabulary, wins)
+        assert [item.text for item in found] == [word(vocabulary, wins)] * 2
     legs = {("de", "en"), ("en", "fr"), ("de", "fr")}
     assert seen_directions(model, vocabulary) == {Direction(*leg) for leg in legs}
 
@@ -93,6 +95,16 @@ def test_without_the_language_nothing_is_translated(translator, options):
 def test_likelihood_without_the_language_is_refused(translator):
     with pytest.raises(AccordError, match="--from"):
         translator.cross_entropy(["ak"], ["bl"], "fr")
+
+
+def test_fixed_shapes_keep_each_row_s_language(model, vocabulary):
+    """As on a GPU: rows that fill up the shape of a graph say nothing."""
+    search = BeamSearch(model, GREEDY, torch.tensor(sorted(vocabulary.tags.values())))
+    search._shapes = FixedShapes(search._advance, record=lambda step: step)
+    rows = [[vocabulary.tags["fr"], 300 + i, 1] for i in range(5)]
+    languages = torch.tensor([1, 0, 2, 1, 0])
+    found = search(*padded(rows, torch.device("cpu")), language_B=languages)
+    assert [each[0].ids for each in found] == [(model.words[i],) for i in languages]
 
 
 @pytest.mark.gpu
