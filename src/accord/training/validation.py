@@ -123,9 +123,7 @@ class Validator:
         self.sets: list[tuple[Direction, str, list[str], list[str]]] = []
         for direction in graph.directions if everything else graph.supervised_directions:
             sources, references = store.held_out.pair("dev", *direction)
-            # What a language model says does not depend on the source: any one of them will do.
-            known = {known.target for known, *_ in self.sets} if not self.translates else ()
-            if sources and direction.target not in known:
+            if sources:
                 self.sets.append((direction, graph.kind(direction), sources, references))
         by_agreement = self.settings.metric == "agreement"
         self.anchors = (
@@ -160,6 +158,7 @@ class Validator:
                 for direction, kind, sources, references in self.sets:
                     chosen = tuple(sources[: self.settings.sentences]) if self.translates else ()
                     hypotheses = greedy(chosen, direction.target, direction.source)
+                    # What a language model says does not depend on the source.
                     name = str(direction) if self.translates else direction.target
                     found[name] = self._direction(
                         model, direction, kind, sources, references, hypotheses
