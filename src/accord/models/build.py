@@ -49,7 +49,7 @@ MODELS: dict[str, Callable[[ModelSettings, int, int], Seq2Seq]] = {
 
 
 def build_model(
-    settings: ModelSettings, vocabulary_size: int, seed: int, languages: int = 1
+    settings: ModelSettings, vocabulary_size: int, seed: int, languages: int = 0
 ) -> Seq2Seq:
     """The model of an experiment, with weights drawn from a seed.
 
