@@ -22,5 +22,7 @@ def build_objectives(context: Context) -> list[Objective[Any]]:
     if asked.agreement and (asked.agreement.weight or asked.agreement.encoder_weight):
         found.append(AgreementObjective.of(asked.agreement, context))
     if asked.complete and asked.complete.weight:
-        found.append(DistillationObjective(asked.complete, context, likelihood))
+        synthetic = DistillationObjective(asked.complete, context, likelihood)
+        # Without gold pairs nothing else is computed: of the likelihood only the formula is used.
+        found = [*found, synthetic] if asked.complete.gold else [synthetic]
     return found

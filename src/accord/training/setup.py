@@ -9,7 +9,7 @@ import torch
 
 from accord.config.schema import Experiment
 from accord.data.batches import Batch, Position
-from accord.data.store import Store
+from accord.data.store import Store, trained_corpora
 from accord.data.windows import window_count
 from accord.errors import AccordError
 from accord.models.checkpoint import Checkpoint, Checkpoints, open_checkpoint
@@ -32,7 +32,7 @@ def hardware(world: World, threads: int, bf16: bool) -> str:
 def identity(experiment: Experiment, store: Store, world: World) -> dict[str, Any]:
     """What a checkpoint's tensors and its position in the data belong to."""
     settings = experiment.training
-    windows = window_count(store.corpora)
+    windows = window_count(trained_corpora(store.corpora, experiment.graph.supervised))
     return {
         "processes": world.size,
         "optimizer": settings.optimizer.kind,
@@ -43,6 +43,7 @@ def identity(experiment: Experiment, store: Store, world: World) -> dict[str, An
             "temperature": settings.temperature,
             # Runs from before there were windows had other batches where there are several now.
             **({"windows": windows} if windows > 1 else {}),
+            **({"directions": sorted(settings.directions)} if settings.directions else {}),
         },
     }
 

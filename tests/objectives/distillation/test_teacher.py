@@ -101,7 +101,7 @@ def test_the_likeliest_tokens_at_every_place(vocabulary, vote):
     one = teacher(vocabulary, vote=vote)
     asked = wanted(vocabulary)
     chosen = [each[0].ids for each in one.translate(asked)]
-    found = one.likely(asked, chosen, 4)
+    found, _ = one.likely(asked, chosen, 4)
     assert len(found.token_MK) == sum(len(ids) + 1 for ids in chosen)
     begin = 0
     for item, ids in zip(asked, chosen, strict=True):
@@ -116,7 +116,7 @@ def test_the_likeliest_tokens_at_every_place(vocabulary, vote):
         # Greedy search takes the likeliest, but for the end where the length is up.
         assert found.token_MK[part][: len(ids), 0].tolist() == list(ids)
         begin += len(ids) + 1
-    assert one.likely([], [], 4).token_MK.shape == (0, 4)
+    assert one.likely([], [], 4)[0].token_MK.shape == (0, 4)
 
 
 def test_subwords_may_be_restricted_to_the_language(vocabulary):
@@ -127,7 +127,7 @@ def test_subwords_may_be_restricted_to_the_language(vocabulary):
     for item, found in zip(asked, one.translate(asked), strict=True):
         if item.language == "de":
             assert all(i >= len(vocabulary) - 20 for i in found[0].ids)
-            likely = one.likely([item], [found[0].ids], 5).token_MK
+            likely = one.likely([item], [found[0].ids], 5)[0].token_MK
             assert all(i == 1 or i >= len(vocabulary) - 20 for i in likely.flatten())
     assert any(len(found[0].ids) for found in one.translate(asked))
 

@@ -26,6 +26,7 @@ from accord.graph import Direction
 from accord.inference.text import Decoder
 from accord.metrics.bleu import bleu
 from accord.metrics.rates import length_ratio
+from accord.models.base import Seq2Seq
 from accord.models.build import build_model
 from accord.models.checkpoint import find_checkpoint
 from accord.objectives.base import Context
@@ -202,10 +203,11 @@ class Teaching:
         self._stopped = stopped
         self._teacher: Teacher | None = None
         self._loaded = ""
+        self._in_updates: Seq2Seq | None = None
         self._guard: Guard | None = None
+        self._directions = taught_by(self.experiment, Triads.of(self.experiment.graph, config))
         if config.teacher.kind != "frozen" and config.teacher.guard:
-            directions = taught_by(self.experiment, Triads(self.experiment.graph, config.parts))
-            self._guard = Guard(self.store.held_out, directions, config.teacher.tolerance)
+            self._guard = Guard(self.store.held_out, self._directions, config.teacher.tolerance)
 
     @property
     def asked(self) -> str:
@@ -221,7 +223,9 @@ class Teaching:
         teacher = self.config.teacher
         if teacher.run is None:
             return None
-        return _opened(teacher.run, teacher.checkpoint, self.store)
+        other = _opened(teacher.run, teacher.checkpoint, self.store)
+        _check_directions(other, self._directions)
+        return other
 
     def decide(self, step: int, state: PoolState) -> None:
         """Set who teaches the next round, after so many updates of the student."""
@@ -256,9 +260,8 @@ class Teaching:
     def teacher(self, name: str) -> Teacher:
         """The one that translates; its weights are another matter, see `load`."""
         if self._teacher is None:
-            settings = self.versions.settings(name)
             self._teacher = Teacher(
-                build_model(settings, len(self.store.vocabulary), self.experiment.training_seed),
+                self._model(self.versions.settings(name)),
                 self.store.vocabulary,
                 self.world.device,
                 self.config.search,
@@ -269,11 +272,28 @@ class Teaching:
             )
         return self._teacher
 
+    def take_part(self, name: str) -> None:
+        """Let a version be asked in updates, by a copy of its own: rounds are made meanwhile."""
+        if self._in_updates is None:
+            model = self._model(self.versions.settings(name))
+            self._in_updates = model.eval().requires_grad_(False).to(self.world.device)
+        self.versions.load(name, self._in_updates)  # in place: CUDA graphs read these tensors
+
+    @property
+    def in_updates(self) -> Seq2Seq:
+        """The teacher that `take_part` has let be asked."""
+        if self._in_updates is None:
+            raise ValueError("no teacher takes part in updates")
+        return self._in_updates
+
     def load(self, name: str) -> None:
         """Give the teacher the weights of a version."""
         if self._loaded != name:
             self.versions.load(name, self.teacher(name).model)
             self._loaded = name
+
+    def _model(self, settings: ModelSettings) -> Seq2Seq:
+        return build_model(settings, len(self.store.vocabulary), self.experiment.training_seed)
 
     def _write(self, step: int) -> str:
         """A new version on disk; its name."""
@@ -329,7 +349,7 @@ def taught_by(experiment: Experiment, triads: Triads) -> list[Direction]:
     """The directions in which a teacher translates."""
     found = {
         Direction(teacher, third)
-        for corpus in experiment.corpora
+        for corpus in experiment.trained_corpora
         for teacher, pupil in (corpus.languages, corpus.languages[::-1])
         for third in triads.thirds(teacher, pupil)
     }
@@ -348,3 +368,18 @@ def _opened(path: str, checkpoint: str, store: Store) -> RunDirectory:
         )
     find_checkpoint(other.path, checkpoint)
     return other
+
+
+def _check_directions(other: RunDirectory, asked: Sequence[Direction]) -> None:
+    """A run that trained some directions only can teach these only."""
+    experiment = other.experiment()
+    missing = [str(d) for d in asked if d not in experiment.graph.supervised]
+    if experiment.training.directions is None or not missing:
+        return
+    raise AccordError(
+        f"the teacher is to translate {', '.join(missing)}, but was trained on "
+        f"{', '.join(experiment.training.directions)} only",
+        where=f"{_WHERE}.run, {other.path}",
+        fix="name a run that was trained on them, or restrict objective.complete.directions to "
+        "what this one can teach",
+    )
