@@ -101,14 +101,16 @@ def test_the_likeliest_tokens_at_every_place(vocabulary, vote):
     one = teacher(vocabulary, vote=vote)
     asked = wanted(vocabulary)
     chosen = [each[0].ids for each in one.translate(asked)]
-    found, _ = one.likely(asked, chosen, 4)
+    found, mass = one.likely(asked, chosen, 4)
     assert len(found.token_MK) == sum(len(ids) + 1 for ids in chosen)
-    begin = 0
+    begin, kept = 0, 0.0
     for item, ids in zip(asked, chosen, strict=True):
         log_p = (1 - vote) * distributions(one, item, item.source, ids)
         log_p += vote * distributions(one, item, item.pupil, ids)
+        whole = log_p.exp().sum(dim=1)
         log_p[:, one.decoder.forbidden(None)] = -torch.inf
         top = log_p.topk(4, dim=1)
+        kept += float((top.values.exp().sum(dim=1) / whole).sum())
         part = slice(begin, begin + len(ids) + 1)
         assert found.token_MK[part].tolist() == top.indices.tolist()
         shares = torch.from_numpy(found.share_MK[part]).float()
@@ -116,6 +118,8 @@ def test_the_likeliest_tokens_at_every_place(vocabulary, vote):
         # Greedy search takes the likeliest, but for the end where the length is up.
         assert found.token_MK[part][: len(ids), 0].tolist() == list(ids)
         begin += len(ids) + 1
+    assert mass == pytest.approx(kept, rel=1e-4)
+    assert mass < len(found.token_MK)
     assert one.likely([], [], 4)[0].token_MK.shape == (0, 4)
 
 
