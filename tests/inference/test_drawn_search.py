@@ -27,7 +27,8 @@ def numbers(count, columns, seed=1):
 def drawn(model, count, limit, sample=1.0, forbidden=FORBIDDEN, draws=None):
     made = BeamSearch(model, SearchSettings(beam=1), forbidden, sample=sample)
     draws = numbers(count, limit + 1) if draws is None else draws
-    found = made(*padded([SOURCE] * count, CPU), torch.tensor([limit] * count), draws)
+    limits = torch.tensor([limit] * count)
+    found = made(*padded([SOURCE] * count, CPU), limits, draws_BT=draws)
     return [tuple(row[0].ids) if row else None for row in found]
 
 
@@ -79,6 +80,6 @@ def test_fixed_shapes_draw_the_same():
     made = BeamSearch(model, SearchSettings(beam=1), FORBIDDEN, sample=1.0)
     made._shapes = FixedShapes(made._advance, record=lambda step: step)
     limits = torch.tensor([20] * 37)
-    found = made(*padded([SOURCE] * 37, CPU), limits, draws)
+    found = made(*padded([SOURCE] * 37, CPU), limits, draws_BT=draws)
     assert [row[0].ids if row else None for row in found] == drawn(model, 37, 20, draws=draws)
     assert max(token for row in found if row for token in row[0].ids) < V

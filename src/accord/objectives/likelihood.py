@@ -125,7 +125,7 @@ def composite_likelihood(
 
 def scored_hidden(model: Seq2Seq, batch: TensorBatch) -> Tensor:
     """The decoder's hidden vectors along the targets, at the places to be scored [N, D]."""
-    memory = model.encode(batch.source_BS, batch.source_lengths_B)
+    memory = model.encode(batch.source_BS, batch.source_lengths_B, batch.source_language_B)
     hidden_BTD = model.decode(memory, model.shifted_embeddings(batch.target_BT))
     return batch.scored(hidden_BTD)
 

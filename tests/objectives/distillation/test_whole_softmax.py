@@ -123,7 +123,8 @@ def test_the_mean_over_drawn_translations_is_the_expectation():
     expected = sum(likelihood[z] * cost[z] for z in every) / total
     search = BeamSearch(teacher, SearchSettings(beam=1), banned, sample=1.0)
     draws = torch.from_numpy(np.random.default_rng(2).random((count, limit + 1)))
-    found = search(*padded([TAUGHT] * count, CPU), torch.tensor([limit] * count), draws)
+    limits = torch.tensor([limit] * count)
+    found = search(*padded([TAUGHT] * count, CPU), limits, draws_BT=draws)
     costs = np.array([cost[tuple(row[0].ids)] for row in found if row])
     error = costs.std() / np.sqrt(len(costs))
     assert abs(costs.mean() - expected) < 3 * error < 0.1 * expected
