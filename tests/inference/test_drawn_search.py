@@ -83,3 +83,20 @@ def test_fixed_shapes_draw_the_same():
     found = made(*padded([SOURCE] * 37, CPU), limits, draws_BT=draws)
     assert [row[0].ids if row else None for row in found] == drawn(model, 37, 20, draws=draws)
     assert max(token for row in found if row for token in row[0].ids) < V
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_graphs_draw_what_single_steps_draw():
+    device = torch.device("cuda")
+    model, draws = gnmt(3, ends=1.4).to(device), numbers(100, 31)
+    limits = torch.tensor([30] * 100)
+    found = [
+        BeamSearch(model, SearchSettings(beam=1), FORBIDDEN.to(device), sample=1.0, graphs=graphs)(
+            *padded([SOURCE] * 100, CPU), limits, draws_BT=draws
+        )
+        for graphs in (False, True)
+    ]
+    said = [[row[0].ids if row else None for row in each] for each in found]
+    assert said[0] == said[1]
+    assert len(set(said[0])) > 50

@@ -351,6 +351,12 @@ class Experiment(Section):
         return TranslationGraph(self.languages, known.supervised & asked)
 
     @property
+    def learns_from_gold(self) -> bool:
+        """Whether the pairs of the corpora are learnt from, and not only ones made of them."""
+        complete = self.objective.complete
+        return complete is None or not complete.weight or complete.gold
+
+    @property
     def trained_corpora(self) -> tuple[Corpus, ...]:
         """The corpora of which at least one direction is trained."""
         supervised = self.graph.supervised

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from accord.config.objectives import CompleteConfig
-from accord.config.schema import pair_languages
+from accord.config.schema import Experiment, pair_languages
 from accord.graph import Direction, TranslationGraph
 
 # --- Agreement: the language that both sides of a pair are translated into.
@@ -149,3 +149,12 @@ class Triads:
 
     def _reached(self, teacher: str, pupil: str) -> tuple[str, ...]:
         return tuple(x for x in self.graph.neighbours(teacher) if x != pupil)
+
+
+def synthetic_directions(experiment: Experiment) -> tuple[Direction, ...]:
+    """What synthetic pairs train in an experiment: nothing, where it has none."""
+    complete = experiment.objective.complete
+    if complete is None or not complete.weight:
+        return ()
+    pairs = [corpus.languages for corpus in experiment.trained_corpora]
+    return Triads.of(experiment.graph, complete).directions(pairs)

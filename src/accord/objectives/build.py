@@ -24,5 +24,5 @@ def build_objectives(context: Context) -> list[Objective[Any]]:
     if asked.complete and asked.complete.weight:
         synthetic = DistillationObjective(asked.complete, context, likelihood)
         # Without gold pairs nothing else is computed: of the likelihood only the formula is used.
-        found = [*found, synthetic] if asked.complete.gold else [synthetic]
+        found = [*found, synthetic] if context.experiment.learns_from_gold else [synthetic]
     return found

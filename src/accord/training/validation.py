@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from accord.config.schema import Experiment, ValidationSettings
-from accord.config.third_languages import Triads
+from accord.config.third_languages import synthetic_directions
 from accord.data.store import HeldOutSets, Store
 from accord.errors import AccordError
 from accord.graph import Direction, TranslationGraph
@@ -216,10 +216,9 @@ class Validator:
 
 def _measured(experiment: Experiment, everything: bool) -> Sequence[Direction]:
     """The directions whose dev sentences say something about the model."""
-    graph, complete = experiment.graph, experiment.objective.complete
-    if complete is not None and complete.weight and not complete.gold:
-        pairs = [corpus.languages for corpus in experiment.trained_corpora]
-        return Triads.of(graph, complete).directions(pairs) if everything else ()
+    graph = experiment.graph
+    if not experiment.learns_from_gold:
+        return synthetic_directions(experiment) if everything else ()
     return graph.directions if everything else graph.supervised_directions
 
 
