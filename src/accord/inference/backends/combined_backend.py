@@ -24,9 +24,8 @@ from accord.files import atomic_directory, atomic_write, clear_leftovers, readin
 from accord.graph import Direction
 from accord.inference.backends.base import Backend, LoadSettings
 from accord.inference.results import SearchSettings, Translation
-from accord.run_directory import RunDirectory, with_seal
+from accord.run_directory import COMBINED, RunDirectory, with_seal
 
-NAME = "combined.json"
 _FORMAT = 1
 _AGAIN = "combine the runs again, into another directory"
 _COPIES = ("manifest.json", "environment.json", "vocabulary.model", "token_counts.npz")
@@ -35,7 +34,7 @@ _COPIES = ("manifest.json", "environment.json", "vocabulary.model", "token_count
 def is_combined(directory: Path) -> bool:
     """Whether this is what `accord combine` writes."""
     with reading_errors(directory):
-        return (directory / NAME).is_file()
+        return (directory / COMBINED).is_file()
 
 
 @dataclass(frozen=True)
@@ -50,13 +49,13 @@ class Combined:
         """Write it, sealed."""
         models = {str(direction): str(run) for direction, run in self.runs.items()}
         facts: dict[str, Any] = {"format": _FORMAT, "data": self.fingerprint, "models": models}
-        with atomic_write(directory / NAME) as out:
+        with atomic_write(directory / COMBINED) as out:
             json.dump(sealed(facts), out, indent=1, ensure_ascii=False)
 
     @staticmethod
     def read(directory: Path) -> "Combined":
         """What is written in a directory; one that is altered is refused."""
-        path = directory / NAME
+        path = directory / COMBINED
         with reading_errors(path):
             text = path.read_bytes()
         try:
@@ -177,6 +176,8 @@ class CombinedBackend(Backend):
         self.directions = frozenset(self._models)
         models = list(opened.values())
         self.has_likelihood = all(model.has_likelihood for model in models)
+        self.step = max(model.step for model in models)
+        self.device_name, self.precision_name = models[0].device_name, models[0].precision_name
 
     def translate(
         self,
@@ -220,6 +221,6 @@ def _check_there(run: RunDirectory, direction: Direction, directory: Path) -> No
     if not run.path.is_dir():
         raise AccordError(
             f"the run for {direction} is not there: {run.path}",
-            where=str(directory / NAME),
+            where=str(directory / COMBINED),
             fix=f"put it back: it is looked for as seen from here; or {_AGAIN}",
         )
