@@ -13,7 +13,8 @@ from accord.evaluation.evaluate import evaluate_run
 from accord.evaluation.matrix import evaluate
 from accord.evaluation.records import Evaluation
 from accord.evaluation.tables import tables
-from accord.graph import Direction
+from accord.evaluation.uses import uses_of
+from accord.graph import Direction, TranslationGraph
 from accord.inference.backends.base import Backend
 from accord.inference.backends.loading import RUN_BACKENDS
 from accord.inference.results import Hypothesis, Translation
@@ -112,6 +113,21 @@ def test_only_pivots_have_a_set(tmp_path):
     assert found.directions == ()
     assert len(found.via_pivot) == 2
     assert "○ – (100.0)" in shown(found)
+
+
+def test_a_direction_with_data_but_without_a_model_is_no_zero_shot_average(tmp_path):
+    every = TranslationGraph(GRAPH.languages, frozenset(GRAPH.directions))
+    some = Few(every)
+    some.directions = every.supervised - {Direction("en", "de")}
+    found = evaluated(tmp_path, some)
+    [row] = found.evaluation.via_pivot
+    assert (row.direction, row.via, row.kind) == ("en-de", ("fr",), "supervised")
+    assert found.evaluation.averages.keys() == {"supervised"}
+    assert len(found.evaluation.averages["supervised"].directions) == 5
+    [use] = uses_of(found)
+    assert (
+        use.references == uses_of(evaluated(tmp_path / "all", FakeTranslator(every)))[0].references
+    )
 
 
 def test_what_goes_directly_is_told_apart_from_what_was_trained(tmp_path):

@@ -56,10 +56,10 @@ def test_each_leg_is_told_the_language_of_the_one_before(translator, model, voca
 
 def test_members_of_an_ensemble_are_read_in_their_languages(translator, model, vocabulary):
     for ensemble, wins in (("direct:0.6,via:en:0.4", "de"), ("direct:0.4,via:en:0.6", "en")):
-        [found] = translator.translate(
-            ["ak"], "fr", source="de", ensemble=ensemble, settings=GREEDY
+        found = translator.translate(
+            ["ak", "bl"], "fr", source="de", ensemble=ensemble, settings=GREEDY
         )
-        assert found.text == word(vocabulary, wins)
+        assert [item.text for item in found] == [word(vocabulary, wins)] * 2
     legs = {("de", "en"), ("en", "fr"), ("de", "fr")}
     assert seen_directions(model, vocabulary) == {Direction(*leg) for leg in legs}
 

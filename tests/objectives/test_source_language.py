@@ -71,6 +71,11 @@ def test_agreement(model, graph, shape):
     assert model.seen == {
         (2 + drawn, side) for pair, drawn in zip(pairs, draws, strict=True) for side in pair[:2]
     }
+    # English subwords are 10 to 19: rows change places, and their languages with them.
+    words = inputs.sentences_RS[:, 1]
+    real = words > 1
+    english = (words >= 10) & (words < 20)
+    assert torch.equal((inputs.language_R == EN)[real], english[real])
     there = inputs.map_tensors(torch.zeros_like)
     there.copy_from(inputs)
     assert torch.equal(there.language_R, inputs.language_R)
