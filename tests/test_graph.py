@@ -110,6 +110,12 @@ def test_ties_go_to_the_language_named_first() -> None:
     assert graph_of("fr es en de", edges).pivot_path("de", "fr") == ("de", "es", "fr")
 
 
+def test_the_hub_has_most_directions() -> None:
+    assert graph_of("de fr en", "de-en en-de fr-en").hub == "en"
+    assert graph_of("de fr en", "de-fr fr-de fr-en").hub == "fr"
+    assert graph_of("de fr en es", "de-fr en-es").hub == "de"
+
+
 def test_islands_are_named_in_the_order_of_the_languages() -> None:
     graph = graph_of("ru de en fr es", "en-de es-fr")
     assert not graph.spans()

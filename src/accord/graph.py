@@ -90,6 +90,11 @@ class TranslationGraph:
         """Whether at least one direction between the two languages is supervised."""
         return self.is_supervised(one, other) or self.is_supervised(other, one)
 
+    @property
+    def hub(self) -> str:
+        """The language that has most supervised directions; of several, the first."""
+        return max(self.languages, key=lambda x: sum(x in d for d in self.supervised))
+
     def neighbours(self, source: str) -> tuple[str, ...]:
         """The languages that `source` has a supervised direction into."""
         return tuple(target for target in self.languages if self.is_supervised(source, target))

@@ -75,6 +75,18 @@ class RunDirectory:
             )
         return load(file)
 
+    def translator(self) -> Experiment:
+        """The experiment of a run that is asked to translate, which a language model cannot."""
+        found = self.experiment()
+        if not found.model.translates:
+            raise AccordError(
+                f"a {found.model.kind} translates nothing",
+                where=f"{self.path}, key model.kind",
+                fix="name a run of a translation model; how good this one is, its validations say "
+                "(metrics.jsonl), and what it is for is objective.dual.language_model",
+            )
+        return found
+
     def environment(self) -> dict[str, Any]:
         """Versions, commit, hardware."""
         file = self.path / "environment.json"

@@ -124,6 +124,27 @@ def test_nothing_to_agree_on(tmp_path):
     config(tmp_path, PAIR, "objective.agreement={auxiliary: all, protect: none}")
 
 
+def test_nothing_to_translate_back(tmp_path):
+    change = "objective.back_translation={languages: zero-shot}"
+    message = complaint(tmp_path, PAIR, change)
+    assert message.startswith(f"--set {change}, key objective.back_translation.languages")
+    assert "nothing to translate back" in message
+    assert "`languages: all`" in message
+    config(tmp_path, PAIR, change, "objective.back_translation.weight=0")
+    config(tmp_path, PAIR, "objective.back_translation={}")
+    config(tmp_path, STAR, change)
+
+
+def test_sentences_to_fill_in_are_of_a_known_language(tmp_path):
+    change = "objective.denoise.languages=[en, es]"
+    message = complaint(tmp_path, STAR, change)
+    assert message.startswith(f"--set {change}, key objective.denoise.languages")
+    assert "'es' is not in `languages`" in message
+    assert "choose from en, de, fr" in message
+    config(tmp_path, STAR, change, "objective.denoise.weight=0")
+    config(tmp_path, STAR, "objective.denoise.languages=[de]")
+
+
 def agreement(tmp_path, text, *overrides):
     path = tmp_path / "x.yaml"
     path.write_text(text)
@@ -265,6 +286,15 @@ def test_agreement_cannot_choose_where_nothing_can_be_measured(tmp_path):
     message = complaint(tmp_path, PAIR + "dev: dev.{lang}\n", by_agreement)
     assert "only one of the two has data into" in message
     config(tmp_path, STAR, by_agreement)
+
+
+def test_a_rate_falls_once_and_towards_an_end_that_is_known(tmp_path):
+    by_clock = "training.optimizer={kind: adam, decay_minutes: 2}"
+    assert "no time is set" in complaint(tmp_path, STAR, by_clock)
+    config(tmp_path, STAR, by_clock, "training.minutes=9")
+    config(tmp_path, STAR, by_clock, "training.branch_minutes=9")
+    twice = [by_clock, "training.minutes=9", "training.optimizer.decay=500"]
+    assert "falls twice: over 500 updates" in complaint(tmp_path, STAR, *twice)
 
 
 def test_several_rules_are_said_at_once(tmp_path):

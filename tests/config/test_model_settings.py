@@ -90,7 +90,6 @@ def test_the_tag_is_the_encoder_s_unless_said(tmp_path, kind):
             "from 1 to 3",
         ),
         ("{norm: post}", "norm", "model.kind to transformer"),
-        ("{tables: shared}", "tables", "model.kind to transformer"),
         ("{feed_forward: 64}", "feed_forward", "model.kind to transformer"),
         ("{tag: nowhere}", "tag", "encoder, before the sentence"),
         ("{tag: null}", "tag", "encoder, before the sentence"),

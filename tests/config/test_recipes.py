@@ -81,6 +81,13 @@ def test_directions_are_those_of_the_paper(name):
         assert {str(d) for d in graph.zero_shot} == {"de-nl", "nl-de", "it-ro", "ro-it"}
 
 
+def test_a_chain_has_two_pivots_and_full_supervision_none():
+    chain, full = (load(recipe(name)).graph for name in ("multi30k-chain", "parliament-supervised"))
+    assert (len(chain.supervised), len(chain.zero_shot)) == (6, 6)
+    assert chain.pivot_path("en", "cs") == ("en", "de", "fr", "cs")
+    assert (len(full.supervised), len(full.zero_shot)) == (12, 0)
+
+
 @pytest.mark.parametrize("name", [*PAPER, "small-data"])
 def test_settings_are_those_of_the_paper(name):
     experiment = load(recipe(name))

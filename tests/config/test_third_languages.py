@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.config.third_languages import Triads
+from accord.config.third_languages import Triads, detours
 from accord.graph import Direction, TranslationGraph
 
 PARTS = ("distillation", "back-translation")
@@ -35,6 +35,13 @@ def test_in_a_star_the_centre_teaches():
     assert triads.trained("de", "fr") == (Direction("de", "fr"), Direction("fr", "de"))
     assert Triads(STAR, PARTS[:1]).trained("de", "fr") == (Direction("de", "fr"),)
     assert Triads(STAR, PARTS[1:]).trained("de", "fr") == (Direction("fr", "de"),)
+
+
+def test_detours_of_a_target():
+    assert detours(STAR, "all", "de") == ["en", "es", "fr"]
+    assert detours(STAR, "zero-shot", "de") == ["es", "fr"]
+    assert detours(STAR, "zero-shot", "en") == []
+    assert detours(CLIQUE, "zero-shot", "nl") == ["de"]
 
 
 def test_both_sides_may_teach():

@@ -196,6 +196,25 @@ def test_directions_mix_at_random_in_a_batch() -> None:
     assert np.std(scores) < 1.35  # 1 if every row tossed a coin
 
 
+@pytest.mark.parametrize("window", [2**25, 40])
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_a_model_may_ask_for_batches_of_one_direction(window: int, temperature: float) -> None:
+    options = {"temperature": temperature, "window": window}
+    mixed, apart = stream_of(**options), stream_of(**options, one_direction=True)
+    found = []
+    while apart.position.epoch == 0:
+        found.append(next(iter(apart))[1])
+    for batch in found:
+        assert len(set(zip(batch.source_language_B, batch.target_language_B, strict=True))) == 1
+        assert batch.rows * max(batch.source_BS.shape[1], batch.target_BT.shape[1]) <= BATCH_TOKENS
+    counts = examples_in(found)
+    assert sum(counts.values()) == 90 * 2 + 40 + 7 * 2
+    if window > 40:
+        assert counts == examples_in(epoch_of(mixed))
+    directions = [int(batch.corpus_B[0]) for batch in found]
+    assert directions != sorted(directions)
+
+
 def test_padding_is_low_for_correlated_lognormal_lengths() -> None:
     rng = np.random.default_rng(1)
     base = rng.lognormal(np.log(24), 0.6, 20_000)

@@ -62,7 +62,7 @@ def paths_read(experiment):
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_what_recipes_read_is_what_fetch_brings(path):
     for read in paths_read(load(path)):
-        if not read.startswith(("demo/", "data/parliament/")):  # made, or the user's own
+        if not read.startswith(("demo/", "data/parliament")):  # made, or the user's own
             folder, name, file = Path(read).parts
             assert folder == "data"
             assert file in {member.target for member in dataset(name).members}

@@ -56,6 +56,8 @@ EXACT = AgreementSettings(
     feedback_gradient=True,
     distinct_bigrams=0.0,
     least_length=0.0,
+    encoder_measure="cosine",
+    encoder_temperature=0.1,
 )
 
 

@@ -48,7 +48,7 @@ def tables(page: Path, text: str) -> list[Table]:
         split = [[cell.strip() for cell in x.strip("|").split("|")] for x in body.splitlines()]
         head, *keys = re.split(r"\n(?=rows:|columns:)", binding)
         named = dict(key.split(":", 1) for key in keys)
-        listed = {key: tuple(re.split(r";\s*", value.strip())) for key, value in named.items()}
+        listed = {key: tuple(" ".join(value.split()).split("; ")) for key, value in named.items()}
         found.append(
             Table(
                 page,
@@ -83,16 +83,31 @@ class Figures:
             self.files[path.stem] = json.loads(path.read_text(encoding="utf-8"))
 
     def of(self, key: str) -> Figure:
-        """The figures of `[FILE: ]RUN WHAT`, of the mean of `RUN + RUN`, or of a list of runs."""
+        """The figures of `[FILE: ]RUN WHAT`, of the mean of `RUN + RUN`, or of a list of runs.
+
+        `KEY & KEY` are the first figures of both.
+        """
+        if " & " in key:
+            return Figure(tuple(self.of(part).values[0] for part in key.split(" & ")))
         stem, runs, what = _KEY.fullmatch(key).groups()
         if stem == "paper":
             return Figure((_paper(runs, what),))
+        if " − " in what and " + " in what:
+            return Figure((self._difference_of_means(f"{stem}: " if stem else "", runs, what),))
         named = [self.files[stem]] if stem else list(self.files.values())
         found = [self._figure(_with_run(named, run), run, what) for run in _RUNS.split(runs)]
         if len(found) == 1:
             return found[0]
         first = tuple(item.values[0] for item in found)
         return Figure((fmean(first),) if " + " in runs else first)
+
+    def _difference_of_means(self, file: str, runs: str, what: str) -> float:
+        """Over seeds: `a-1 + a-2 zero-shot − pivot of b-1 + b-2`; there is no interval of it."""
+        left, other = what.split(" − ")
+        others = other.removeprefix("pivot of ")
+        right = left if others == other else "via pivot"
+        ours, theirs = self.of(f"{file}{runs} {left}"), self.of(f"{file}{others} {right}")
+        return ours.values[0] - theirs.values[0]
 
     def _figure(self, data: dict, name: str, what: str) -> Figure:
         if " − " in what:
@@ -127,7 +142,8 @@ class Figures:
 
 def _with_run(files: list[dict], run: str) -> dict:
     for data in files:
-        if any(item["run"] == run for item in data["runs"]):
+        # Tests may be of a system, whose seeds are runs.
+        if any(item["run"] == run for item in (*data["runs"], *data.get("differences", ()))):
             return data
     raise KeyError(run)
 
@@ -191,7 +207,7 @@ def wrong_cells(table: Table) -> list[str]:
                 continue
             if "-" in (column, row_key) or cell in ("", "–"):
                 continue
-            key = column.replace("{}", row_key) if "{}" in column else f"{row_key} {column}"
+            key = key_of(row_key, column)
             try:
                 said = _wrong(cell, figures.of(key))
             except (KeyError, AttributeError) as error:
@@ -199,6 +215,15 @@ def wrong_cells(table: Table) -> list[str]:
             if said:
                 wrong.append(f"row {label!r}, cell {cell!r} ({key}): {said}")
     return wrong
+
+
+def key_of(row: str, column: str) -> str:
+    """The key of a cell: row and column, or the column with the row, or its parts, put in."""
+    if "{" not in column:
+        return f"{row} {column}"
+    for number, part in enumerate(row.split(" | ")):
+        column = column.replace(f"{{{number}}}", part)
+    return column.replace("{}", row)
 
 
 def _wrong(cell: str, figure: Figure) -> str:

@@ -151,7 +151,7 @@ def story(run: Path, step: int) -> dict[str, object]:
     """All that must not depend on interruptions: weights, optimiser, standing, metrics."""
     path = checkpoint(run, step)
     state = json.loads((path / "state.json").read_text())
-    for key in ("seal", "seconds"):
+    for key in ("seal", "seconds", "branched_at"):
         del state[key]
     del state["totals"]["seconds"], state["totals"]["wait"]
     return {

@@ -1,12 +1,16 @@
-"""What the rest may rely on in any model: shown by one that keeps h and c, and one with caches."""
+"""What the rest may rely on in any model: one that keeps h and c, one with caches, both at once."""
 
 import pytest
 import torch
 from torch import Tensor
 
+from accord.config.model_settings import ModelSettings
 from accord.models.base import Seq2Seq, tensors_of
 from accord.models.build import MODELS, build_model
+from accord.models.ensemble import EnsembleModel
+from accord.models.generator import Generator
 from accord.models.gnmt import GNMT
+from accord.models.language_model import LanguageModel
 from accord.models.transformer import Transformer
 from cached_model import cached
 
@@ -22,17 +26,43 @@ def make(name: str, tag: str = "source") -> Seq2Seq:
         return GNMT(V, D, tag=tag).double().eval()
     if name == "transformer":
         return Transformer(V, D, 2, 2, heads=2, feed_forward=12, tag=tag).double().eval()
+    if name == "ensemble":
+        return EnsembleModel([make("gnmt", tag), make("transformer", tag)])
+    if name == "language-model":
+        return LanguageModel(V, 2, D).double().eval()
+    if name.startswith("generator"):
+        return generator(make(name.partition(" of ")[2], tag))
     assert name in ("cached", "copied"), f"say how a {name} is made"
     return cached(1, V, D, copying=name == "copied")
 
 
-# Beside them both kinds with the tag in other places.
-_MADE = [("cached", "source"), ("copied", "source")]
-_MADE += [(kind, tag) for kind in MODELS for tag in ("source", "target", "both")]
+class Told(Generator):
+    """A generator that takes the language of a row from its subwords."""
+
+    def encode(self, source_BS: Tensor, lengths_B: Tensor, language_B: Tensor | None = None):
+        return super().encode(source_BS, lengths_B, source_BS[:, 1:].sum(dim=1) % 2)
+
+
+def generator(shape: Seq2Seq) -> Generator:
+    """Rows of several languages then have several weights."""
+    found = Told(shape, languages=2, size=3).double().eval()
+    with torch.no_grad():
+        for parameter in (*found.from_source.parameters(), *found.from_target.parameters()):
+            parameter.normal_()
+    return found
+
+
+# Beside them all that translate, with the tag in other places.
+_KINDS = [kind for kind in MODELS if ModelSettings(kind=kind).translates]
+_MADE = [("cached", "source"), ("copied", "source"), ("language-model", "source")]
+_MADE += [("ensemble", "source"), ("ensemble", "both")]
+_MADE += [(f"generator of {kind}", "source") for kind in _KINDS]
+_MADE += [("generator of gnmt", "target")]
+_MADE += [(kind, tag) for kind in _KINDS for tag in ("source", "target", "both")]
 every_model = pytest.mark.parametrize(
     ("name", "tag"), _MADE, ids=[f"{name}-{tag}" for name, tag in _MADE]
 )
-every_kind = pytest.mark.parametrize("name", MODELS)
+every_kind = pytest.mark.parametrize("name", _KINDS)
 
 
 def stepwise(model: Seq2Seq, memory, inputs_BTD: Tensor) -> tuple[Tensor, object]:
@@ -201,7 +231,6 @@ def test_every_kind_of_the_schema_can_be_built():
     from typing import get_args
 
     from accord.config.checks import bad_model
-    from accord.config.model_settings import ModelSettings
 
     kinds = get_args(ModelSettings.model_fields["kind"].annotation)
     assert set(kinds) == set(MODELS)

@@ -69,12 +69,14 @@ def test_of_a_distribution_with_itself_it_is_the_entropy() -> None:
     assert none.item() == pytest.approx(0.0, abs=1e-12)
 
 
-def test_tokens_are_distributions_without_doubt() -> None:
+@pytest.mark.parametrize("less", [0.0, 0.7])  # advantages are weights that may be negative
+def test_tokens_are_distributions_without_doubt(less: float) -> None:
     _, scorer, weight, weights = inputs()
+    weights -= less
     tokens = torch.tensor([4, 0, 22, 7, 7, 1, 3])
     loss, found = dense_cross_entropy(tokens, scorer, weight, weights, chunk=3)
     plain = torch.nn.functional.cross_entropy(scorer @ weight.T, tokens, reduction="none")
-    torch.testing.assert_close(found, plain.detach())
+    torch.testing.assert_close(found, plain.detach(), rtol=1e-12, atol=1e-12)
     got = torch.autograd.grad(loss, [scorer, weight])
     torch.testing.assert_close(got, torch.autograd.grad(plain @ weights, [scorer, weight]))
 

@@ -14,6 +14,15 @@ from made_runs import experiment, make_run
 
 AGREE = {"agreement": {"start": 100, "weight": 0.3, "decoding": "hard"}}
 COMPLETE = {"complete": {"start": 100}}
+ENCODINGS = {
+    "agreement": {
+        "start": 100,
+        "weight": 0,
+        "encoder_weight": 1,
+        "encoder_measure": "contrastive",
+    }
+}
+BACK = {"back_translation": {"start": 100}}
 ALL = {"complete": {"start": 0, "weight": 1, "every": 1}}
 
 
@@ -24,6 +33,14 @@ ALL = {"complete": {"start": 0, "weight": 1, "every": 1}}
         (AGREE, "Basic with agreement (Agree: hard, weight 0.3, from step 101); GNMT"),
         (COMPLETE, "Basic with synthetic pairs (Complete: frozen teacher, weight 0.5, from st"),
         ({"consistency": {}}, "Basic with consistency (CrossConST: weight 0.25, from step 1);"),
+        (ENCODINGS, "Basic with agreement of encodings (contrastive, weight 1, from step 101); G"),
+        ({"denoise": {}}, "Basic with denoising (weight 0.5, from step 1); GNMT"),
+        (BACK, "Basic with online back-translation (RoBT: all, weight 1, from step 101); GNMT"),
+        (
+            {"dual": {"start": 5, "language_model": "runs/lm"}},
+            "Basic with dual learning (Dual-0: alpha 0.01, weight 0.1, from step 6);",
+        ),
+        ({"tie": {}}, "Basic with tied vectors of en (Soft pivot: weight 0.1, from step 1); GNMT"),
         (AGREE | COMPLETE, "Basic with agreement (Agree: hard, weight 0.3, from step 101) and syn"),
         ({"agreement": {"start": 400}}, "Basic; not begun by step 400: agreement (Agree"),
         ({"agreement": {"weight": 0}}, "Basic; GNMT of"),

@@ -1,14 +1,16 @@
 """The table of the paper: averages, the best in bold, marks of significance; and its LaTeX."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from accord.inference.ensemble import Ensemble
 from accord.report.contents import build
+from accord.report.html import html
 from accord.report.latex import escape, latex
 from accord.report.markdown import markdown
-from accord.report.paper_table import table
+from accord.report.paper_table import Published, table
 from made_runs import make_run
 
 
@@ -122,6 +124,51 @@ def test_latex_is_well_formed(two):
     assert r"\textbf{" in body
     assert r"$^{\dagger}$" in body
     assert r"the 95 \% interval of the difference" in body
+
+
+PUBLISHED = (
+    Published("Old", "A 2018", {"en-de": 61.26, "zero-shot": 51.1}, apart="more text"),
+    Published("New", "B 2019", {"de-fr": 9.3, "zero-shot": 26.26}, slips={"zero-shot": 19.32}),
+)
+
+
+def test_published_columns_stand_beside_and_are_never_the_best(two):
+    plain = table(two.systems, "bleu")
+    made = table(two.systems, "bleu", PUBLISHED)
+    assert [each.cells for each in made.rows] == [each.cells for each in plain.rows]
+    assert row(made, "en-de").published == ("61.26", "–")
+    assert row(made, "de-fr").published == ("–", "9.30")
+    assert row(made, "zero-shot average").published == ("51.10", "26.26‡")
+    assert row(made, "supervised average").published == ("–", "–")
+    assert table(two.systems, "chrf", PUBLISHED).published == ()
+    assert all(each.published == () for each in plain.rows)
+
+
+def test_published_columns_in_markdown_and_html(two):
+    beside = replace(two, published=PUBLISHED)
+    text, page = markdown(beside), html(beside)
+    assert text.count("| Old°, published | New, published |") == 1  # of BLEU alone
+    assert re.search(r"^\| \*zero-shot average\* \|.*\| 51.10 \| 26.26‡ \|$", text, re.M)
+    explained = (
+        "in no ranking with ours. Old: A 2018; New: B 2019. ° in grey, other data or another test "
+        "set. Old: more text. ‡ as printed; the mean of its rows is 19.32 (New, zero-shot)."
+    )
+    assert explained in text
+    assert explained in page
+    assert '<td class="published repeated">61.26</td><td class="published">–</td>' in page
+    assert '<th scope="col" class="published">Old°, published</th>' in page
+    assert "published" not in markdown(two)
+    assert 'class="published' not in html(two)
+
+
+def test_published_columns_in_latex(two):
+    text = latex(replace(two, published=PUBLISHED))
+    assert r"\begin{tabular}{lrrrr|rr}" in text
+    assert r"% \usepackage{booktabs,xcolor}" in text
+    assert r"& Old$^{\circ}$, published & New, published \\" in text
+    assert r"& \textcolor{gray}{51.10} & 26.26$^{\ddagger}$ \\" in text
+    assert r"\cmidrule(lr){1-7}" in text
+    assert "xcolor" not in latex(two)
 
 
 def test_latex_escapes_all_that_is_special():

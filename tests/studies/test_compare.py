@@ -111,6 +111,90 @@ def test_a_run_to_test_against_need_not_be_listed(two):
     assert "zero-shot − basic" in differences(data, "ours")
 
 
+def test_figures_tell_how_training_went(two):
+    def logged(run, each, **more):
+        shared = {"kind": "train", "nll": 2.0, "target_tokens": 3000.0, "seconds": each}
+        dev = {"de-fr": {"kind": "zero-shot", "cross_entropy": 3.0, "bleu": 7.0}}
+        lines = [
+            {**shared, "step": 100, "training_seconds": 50.0 + each},
+            {"kind": "validation", "step": 200, "directions": dev},
+            {**shared, "step": 200, "training_seconds": 50.0 + 2 * each},
+            *([{"kind": "pool", "step": 200, **more}] if more else []),
+        ]
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        (two / run / "metrics.jsonl").write_text(text, "utf-8")
+
+    logged("basic", 2.0)
+    logged("ours", 3.0, pairs=60, kept=50, seconds=7.0, dropped={"too_long": 10})
+    data = figures(two, two / "ours", two / "basic", "--against", two / "basic")
+    ours, basic = data["runs"]
+    assert (basic["gold tokens per second"], basic["cost"], basic["rounds"]) == (1500, 1.0, [])
+    assert (ours["gold tokens per second"], ours["cost"]) == (1000, 1.5)
+    assert ours["rounds"] == [{"pairs": 60, "kept": 50, "seconds": 7.0}]
+    assert ours["validations"] == {
+        "200": {
+            "seconds": 56.0,
+            "supervised cross-entropy": None,
+            "supervised bleu": None,
+            "zero-shot cross-entropy": 3.0,
+            "zero-shot bleu": 7.0,
+        }
+    }
+
+
+@pytest.fixture
+def seeds(tmp_path):
+    """Three seeds of two systems, of which the third is another story."""
+    for seed, (basic, ours) in enumerate([(0.8, 0.1), (0.7, 0.1), (0.75, 0.5)], start=1):
+        make_run(tmp_path / f"basic-{seed}", lost=basic)
+        make_run(tmp_path / f"ours-{seed}", lost=ours)
+    return [tmp_path / f"{name}-{seed}" for name in ("basic", "ours") for seed in (1, 2, 3)]
+
+
+def test_seeds_are_tested_one_by_one_and_together(seeds, tmp_path):
+    data = figures(tmp_path, *seeds, "--against", seeds[0], "--over-seeds")
+    each = [differences(data, f"ours-{seed}") for seed in (1, 2, 3)]
+    own = [found[f"zero-shot − basic-{seed}"] for seed, found in enumerate(each, start=1)]
+    pooled = differences(data, "ours")
+    assert list(pooled) == [
+        "supervised − basic",
+        "zero-shot − basic",
+        "zero-shot − pivot of basic",
+        "zero-shot − own pivot",
+    ]
+    mean = pooled["zero-shot − basic"]
+    assert mean["difference"] == pytest.approx(sum(x["difference"] for x in own) / 3, abs=1e-3)
+    assert list(differences(data, "basic")) == ["zero-shot − own pivot"]
+    # Seeds differ here by more than sentences do, and the interval knows.
+    width = mean["high"] - mean["low"]
+    assert width > 1.5 * max(x["high"] - x["low"] for x in own)
+    assert min(x["difference"] for x in own) < mean["high"]
+    assert set(mean["directions"]) == {"de-fr", "fr-de"}
+    printed = compare(*seeds, "--against", seeds[0], "--over-seeds").stdout
+    row = next(line for line in printed.splitlines() if line.split()[:1] == ["ours"])
+    zero_shot = [run["bleu"]["zero-shot"]["mean"] for run in data["runs"][3:]]
+    assert f"{sum(zero_shot) / 3:.2f}" in row.split()
+
+
+def test_equal_seeds_add_no_doubt(tmp_path):
+    runs = [tmp_path / name for name in ("basic-1", "basic-2", "ours-1", "ours-2")]
+    for run in runs:
+        make_run(run, lost=0.8 if run.name.startswith("basic") else 0.1)
+    data = figures(tmp_path, *runs, "--against", runs[1], "--over-seeds")
+    alone, pooled = (differences(data, name) for name in ("ours-1", "ours"))
+    keys = ("difference", "low", "high", "p")
+    one, all_of = alone["zero-shot − basic-1"], pooled["zero-shot − basic"]
+    assert [one[key] for key in keys] == [all_of[key] for key in keys]
+
+
+def test_seeds_without_a_partner_or_a_number(seeds, tmp_path):
+    said = str(compare(*seeds[1:], "--against", seeds[1], "--over-seeds", code=1).exception)
+    assert "there is no run basic-1 to test ours-1 against" in said
+    make_run(tmp_path / "other", lost=0.5)
+    said = str(compare(tmp_path / "other", *seeds, "--over-seeds", code=1).exception)
+    assert "other does not say which seed of which system it is" in said
+
+
 def test_tables_fit_eighty_columns(two):
     line = ["compare", str(two / "ours"), "--against", str(two / "basic"), "--final"]
     printed = CliRunner().invoke(app, line, env={"COLUMNS": "80"}).stdout

@@ -57,11 +57,12 @@ def unpacked(name, directory):
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """Interrupted in the middle of Agree, looked at, and continued to the end."""
+    """Without Complete: interrupted in the middle of Agree, looked at, continued to the end."""
     base = tmp_path_factory.mktemp("reproduce")
     places = ["--data", base / "data", "--out", base / "ep", "--files", base / "originals"]
     unpacked("europarl", base / "originals")
-    command = ["europarl", *places, "--beam", 1, "-q"]
+    with_complete = ["europarl", *places, "--beam", 1, "-q"]
+    command = [*with_complete, "--no-complete"]
     update, seen = Updater.update, []
 
     def told_to_stop(self, *arguments, **keywords):
@@ -78,6 +79,7 @@ def done(tmp_path_factory):
         base=base,
         directory=base / "ep",
         command=command,
+        with_complete=with_complete,
         first=first,
         between=between,
         second=call(*command),
@@ -95,7 +97,7 @@ def plan_of(done, **options):
         data=done.base / "data",
         to=done.directory,
         overrides=SETS,
-        options=Options(**{"beam": 1, **options}),
+        options=Options(**{"beam": 1, "complete": False, **options}),
     )
 
 
@@ -128,6 +130,9 @@ def test_all_is_evaluated_tested_and_reported(done):
     folder = done.directory / "agree/evaluation/test-beam1-last"
     assert json.loads((folder / "against-basic.json").read_text())["theirs"]["step"] == STEPS
     assert (done.directory / "report.html").stat().st_size > 10_000
+    table = (done.directory / "report.tex").read_text("utf-8")
+    assert "Distill, published & Basic, published" in table
+    assert "33.86" in table
     mean = basic.averages["supervised"]
     shown = f"| supervised average (6) | 31.52 | {mean.bleu:.2f} ±{mean.bleu_confidence:.2f} |"
     assert shown in done.page
@@ -214,6 +219,35 @@ def test_what_is_not_needed_any_more_may_be_deleted(done):
             path.with_name(f"{path.name}.away").rename(path)
 
 
+def test_complete_is_not_begun_from_another_burn_in(done):
+    """An old reproduction whose burn-in is gone: a new one would be another model."""
+    burn_in = done.directory / "burn-in"
+    try:
+        burn_in.rename(burn_in.with_name("away"))
+        refused = call(*done.with_complete, code=1)
+        assert "complete has no checkpoint to begin from" in str(refused.exception)
+        assert "--no-complete" in refused.exception.fix
+        assert call(*done.command).stderr.count("done already") == 8
+    finally:
+        burn_in.with_name("away").rename(burn_in)
+
+
+def test_a_reproduction_begun_without_complete_gets_it_from_the_same_checkpoint(done):
+    """Also with settings of its own, which cannot matter to the others; then they are fixed."""
+    sets = [*SETS, "objective.complete.weight=0"]  # so untrained a teacher has nothing to say
+    later = call(*done.with_complete, sets=sets)
+    assert later.stderr.count("done already") == 7  # all but the file, Complete and its evaluation
+    assert f"ep/complete: {STEPS} steps done" in later.stderr
+    complete, basic = evaluation(done, "complete"), evaluation(done, "basic")
+    assert complete.origin.step == STEPS
+    assert complete.averages["supervised"] == basic.averages["supervised"]  # as the weight is 0
+    page = (done.directory / "reproduction.md").read_text("utf-8")
+    assert "| Complete | Soft, published | Distill, published |" in page
+    assert "Complete − Pivot" in page
+    refused = call(*done.with_complete, code=1)
+    assert "trained here with other settings:\n  objective.complete" in str(refused.exception)
+
+
 def test_an_unknown_setting_gets_the_nearest_name():
     refused = call("iwslt-17star", code=1, sets=[])
     assert "did you mean 'iwslt17-star'?" in str(refused.exception)
@@ -251,6 +285,7 @@ def test_wrong_usage(options, part):
         ("run=elsewhere", "decided by the reproduction"),
         ("training.init_from=elsewhere", "decided by the reproduction"),
         ("training.minutes=90", "matched in updates"),
+        ("training.branch_minutes=90", "matched in updates"),
         ("objective.agreement=null", "needs a burn-in"),
         ("objective.agreement.start=0", "needs a burn-in"),
         ("objective.agreement.start=500000", "needs a burn-in"),

@@ -8,6 +8,7 @@ import pytest
 
 from accord.errors import AccordError
 from accord.evaluation.significance import compare
+from accord.studies.beside_paper import beside_paper, explained, published
 from accord.studies.branches import Options
 from accord.studies.outcome import read_outcome
 from accord.studies.page import page, verdicts, write_page
@@ -20,10 +21,10 @@ EUROPARL = ("en", "de", "es", "fr")
 IWSLT = ("en", "de", "it", "nl", "ro")
 
 
-def made(tmp_path, name, languages, *, agree=0.1, basic=0.6, sizes=(), **options):
+def made(tmp_path, name, languages, *, agree=0.1, basic=0.6, sizes=(), complete=False):
     """The plan of a setting, with runs as if it had been followed."""
     setting = find_setting(name)
-    chosen = Options(setting.split, **options)
+    chosen = Options(setting.split, complete=complete)
     plan = make_plan(setting, to=tmp_path / name, sizes=sizes, options=chosen)
     for study in plan.studies:
         lost = {"agree": agree, "basic": basic, "complete": agree / 2}
@@ -35,13 +36,13 @@ def made(tmp_path, name, languages, *, agree=0.1, basic=0.6, sizes=(), **options
 def table(text, heading):
     """The rows of the first table after a heading, as lists of cells."""
     after = text.partition(f"## {heading}\n")[2]
-    lines = [line for line in after.split("\n\n## ")[0].splitlines() if line.startswith("|")]
+    lines = after[after.index("\n|") + 1 :].partition("\n\n")[0].splitlines()
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
-@pytest.fixture
-def europarl(tmp_path):
-    return made(tmp_path, "europarl", EUROPARL)
+@pytest.fixture(scope="module")
+def europarl(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("page"), "europarl", EUROPARL)
 
 
 def test_every_direction_stands_beside_the_paper_s(europarl):
@@ -132,11 +133,64 @@ def test_branches_of_different_length_are_called_unmatched(europarl):
 def test_complete_has_a_column_and_tests(tmp_path):
     plan, outcomes = made(tmp_path, "europarl", EUROPARL, complete=True)
     text = page(plan, outcomes)
-    assert table(text, "The paper's table")[0][-1] == "Complete"
+    assert table(text, "The paper's table")[0][-3:] == [
+        "Complete",
+        "Soft, published",
+        "Distill, published",
+    ]
     assert "Complete − Agree" in table(text, "Tests")[0]
     head, _, *rows = table(text, "Tests")
     assert {len(row) for row in (head, *rows)} == {18}
     assert any("complete" in stage.command for stage in plan.stages)
+    assert "every 3, teacher frozen, distillation and back-translation" in text
+
+
+def test_without_complete_all_is_as_before(europarl):
+    plan, outcomes = europarl
+    text = page(plan, outcomes)
+    assert "omplete" not in text
+    head, _, *rows = table(text, "Tests")
+    assert {len(row) for row in (head, *rows)} == {9}
+
+
+def test_columns_of_other_papers_stand_beside_as_printed(tmp_path):
+    plan, outcomes = made(tmp_path, "un2", ("en", "es", "fr", "ru"))
+    text = page(plan, outcomes)
+    head, _, *rows = table(text, "The paper's table")
+    assert head[-4:] == [
+        "difference",
+        "PBSMT°, published",
+        "NMT-0, published",
+        "Dual-0°, published",
+    ]
+    by_name = {row[0]: row[-3:] for row in rows}
+    assert by_name["es-ru"] == ["39.69", "9.36", "24.55"]
+    assert by_name["zero-shot average (6)"] == ["45.23", "26.26‡", "29.88"]
+    assert {len(row) for row in rows} == {len(head)}
+    for part in ("in no ranking with ours", "Dual-0: had monolingual text", "‡ as printed"):
+        assert part in text
+    assert "19.32 (NMT-0, zero-shot), 38.23 (Dual-0, supervised)" in text
+
+
+def test_on_other_text_nothing_published_stands_beside_ours(europarl):
+    outcome = europarl[1][0]
+    shown = beside_paper(outcome, TABLES["europarl"], same_data=False)
+    assert shown.head == ("direction", "Basic", "Pivot", "Agree")
+    assert "published" not in explained(TABLES["europarl"], same_data=False)
+    with pytest.raises(AccordError, match="do not have the text of europarl") as error:
+        published(outcome.report.runs, "europarl")
+    assert "--paper" in error.value.fix
+
+
+@pytest.mark.parametrize("change", [{"split": "dev"}, {"limit": 30}, {"lines": (1, 30)}])
+def test_nor_beside_another_set_or_a_part_of_it(europarl, monkeypatch, change):
+    monkeypatch.setattr("accord.studies.beside_paper.on_paper_data", lambda *_: True)
+    first, *others = europarl[1][0].report.runs
+    assert published([first, *others], "europarl")[0].name == "Soft"
+    evaluation = replace(first.evaluation, **change)
+    other = replace(first, evaluated=replace(first.evaluated, evaluation=evaluation))
+    with pytest.raises(AccordError, match="not all of its test set"):
+        published([other, *others], "europarl")
 
 
 def test_iwslt17_star_has_both_averages(tmp_path):
@@ -150,7 +204,8 @@ def test_iwslt17_star_has_both_averages(tmp_path):
 
 
 def test_small_data_has_a_table_and_a_figure(tmp_path):
-    plan, outcomes = made(tmp_path, "small-data", EUROPARL, sizes=(50_000, 150_000))
+    sizes = (50_000, 150_000)
+    plan, outcomes = made(tmp_path, "small-data", EUROPARL, sizes=sizes, complete=True)
     draw_sizes(list(zip(plan.sizes, outcomes, strict=True)), plan.figure)
     text = page(plan, outcomes)
     assert "](small-data.svg)" in text
@@ -160,6 +215,8 @@ def test_small_data_has_a_table_and_a_figure(tmp_path):
     assert judged[4].verdict == "holds"
     assert re.search(r"50k: .*150k: ", judged[4].because)
     assert judged[1].verdict == "not tested here"
+    assert {"Complete, zero-shot", "Complete − Pivot", "Complete, spread"} <= set(rows[0])
+    assert {len(row) for row in rows[2:]} == {len(rows[0])}
     ElementTree.parse(plan.figure)
     assert plan.figure.name == "small-data.svg"
     assert "de – fr" in plan.figure.read_text("utf-8")

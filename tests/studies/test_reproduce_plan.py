@@ -105,6 +105,28 @@ def test_complete_takes_the_user_s_settings_and_others_do_not():
     assert found["basic"].objective.complete is found["agree"].objective.complete is None
 
 
+@pytest.mark.parametrize("scale", ["full", "small"])
+def test_complete_has_a_stage_with_its_time_unless_it_is_left_out(scale):
+    """What a reproduction was before Complete is what it is without: the same stages but for it."""
+    with_it = plan_of("europarl", scale=scale)
+    without = plan_of("europarl", scale=scale, options=Options(complete=False))
+    shown = overview(with_it)
+    assert "Complete, from the same checkpoint, as many updates [about" in shown
+    assert "omplete" not in overview(without)
+    kept = [stage.command for stage in with_it.stages if "/complete" not in stage.command]
+    assert kept == [stage.command for stage in without.stages[:-1]]
+
+
+def test_the_report_has_published_columns_where_the_text_is_the_paper_s():
+    def reports(*arguments, **keys):
+        plan = plan_of(*arguments, **keys)
+        return [stage.command for stage in plan.stages if stage.kind == "report"]
+
+    assert "--paper europarl" in reports("europarl", scale="small")[0]
+    assert "--paper" not in reports("europarl", overrides=["corpora.0.limit=1000"])[0]
+    assert not any("--paper" in command for command in reports("small-data", sizes=(50_000,)))
+
+
 def test_fetch_is_told_where_from_and_that_terms_are_accepted():
     plan = plan_of("un1", data=Path("d"), source=Path("my files"), accepted=True)
     assert plan.stages[0].command == "accord fetch un --data d --files 'my files' --yes"
@@ -171,7 +193,7 @@ def test_so_is_that_of_a_transformer(preset, milliseconds):
 
 def test_checkpoints_are_what_fills_the_disk():
     small, full = (disk(plan_of("europarl", scale=scale)) for scale in ("small", "full"))
-    assert full.runs == pytest.approx(3 * 4 * 4 * 55_853_056 / 1e9, rel=0.01)
+    assert full.runs == pytest.approx(4 * 4 * 4 * 55_853_056 / 1e9, rel=0.01)
     assert small.runs == pytest.approx(3 * full.runs, rel=0.1)
     limited = disk(plan_of("un1"))
     assert limited.stores == pytest.approx(2e6 * 150 / 1e9)
@@ -183,7 +205,7 @@ def test_the_overview_has_commands_hours_and_disk(tmp_path, monkeypatch):
     text = overview(plan)
     for stage in plan.stages:
         assert stage.command in text
-    for part in ("An estimate", "H200", "Disk: data 0.7 GB", "checkpoints about 2.7 GB"):
+    for part in ("An estimate", "H200", "Disk: data 0.7 GB", "checkpoints about 3.6 GB"):
         assert part in text
     assert "hours" in overview(plan, speed=10_000)
     assert list(tmp_path.iterdir()) == []

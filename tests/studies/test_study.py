@@ -150,6 +150,34 @@ def test_without_a_basic_run_each_branch_begins_afresh(made):
     assert not any("training.init_from" in settings for settings in accord.trained.values())
 
 
+def test_what_branches_read_is_trained_before_them_and_not_evaluated(made):
+    first = {"Language model": {"training.steps": 5}}
+    reading = {"Basic": {"training.steps": 20, "objective.complete.teacher.run": "{out}/basic-1"}}
+    accord = made("--seeds", "1,2", "--parallel", "2", first=first, branches=reading)
+    assert accord.trained["language-model-2"] == {"training.steps": 5, "training.seed": 2}
+    order = list(accord.trained)
+    assert order.index("language-model-2") < order.index("basic-2")
+    assert {run for run, _ in accord.evaluated} == {"basic-1", "basic-2"}
+    same = {"Basic": {"training.steps": 5}}
+    assert "two names" in made("--seeds", "1", first=same, branches=reading, code=1).told
+
+
+def test_branches_wait_for_all_that_they_may_read(made):
+    first = {"Language model": {"training.steps": 5}}
+    accord = made("--seeds", "1", first=first, failing="language-model", code=1)
+    assert sorted(accord.trained) == ["burn-in-1"]
+
+
+def test_a_branch_may_begin_afresh_beside_those_that_continue(made):
+    fresh = {"training.init_from": None, "training.steps": 20}
+    accord = made("--seeds", "1", branches={**PLAN["branches"], "Fresh": fresh})
+    assert accord.trained["fresh-1"]["training.init_from"] is None
+    assert accord.trained["basic-1"]["training.init_from"] == "out/burn-in-1"
+    other = {"training.init_from": "elsewhere", "training.steps": 20}
+    told = made("--seeds", "1", branches={**PLAN["branches"], "Other": other}, code=1).told
+    assert "decided by the study itself" in told
+
+
 def test_settings_may_name_the_place_and_the_variant(made):
     teacher = {"training.init_from": "{out}/other-{variant}", "training.steps": 20}
     accord = made("--seeds", "3", basic=None, branches={"Basic": teacher}, against=None)
@@ -441,3 +469,23 @@ def test_every_plan_that_comes_along_is_found_by_name_and_valid(path):
     study = plan_study(path)
     assert study.branches
     assert study.out == Path("studies") / path.stem
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_a_plan_saves_as_many_checkpoints_as_it_averages(path):
+    """With fewer, `accord average` fails, and the branch is not evaluated."""
+    study = plan_study(path)
+    wanted = study.plan.average or 0
+    for run in study.runs:
+        training = run.experiment.training
+        origin = next((one for one in study.origins if one.variant == run.variant), run)
+        began = 0 if origin is run else origin.experiment.training.steps
+        saved = {step // training.save_every for step in range(began, training.steps)}
+        by_clock = training.branch_minutes is not None  # then nobody knows how far it comes
+        assert by_clock or len(saved) >= wanted, run.name
+        assert training.keep >= wanted
+
+
+def test_the_guide_lists_every_plan():
+    guide = (Path(__file__).parents[2] / "docs/study.md").read_text("utf-8")
+    assert [path.stem for path in PLANS if f"`{path.stem}`" not in guide] == []

@@ -1,6 +1,7 @@
 """What is said before training, and while it goes on."""
 
 import json
+import math
 import time
 
 import pytest
@@ -42,7 +43,7 @@ def values(loss=2.0, seconds=4.0, steps=2, speed=1234.5):
 
 
 def coming(settings, **facts):
-    known = {"parameters": 1_234_567, "per_epoch": 50, "done": 0, "seconds": 0.0}
+    known = {"parameters": 1_234_567, "per_epoch": 50, "done": 0, "seconds": 0.0, "limit": math.inf}
     return list(prospect(settings, **known | {"per_update": 0.5, "on_cpu": True} | facts))
 
 
@@ -57,11 +58,13 @@ def test_what_is_to_come(toy, tmp_path):
 
 
 def test_minutes_end_it_earlier_than_steps(toy, tmp_path):
-    settings = experiment(toy, tmp_path, training__steps=100_000, training__minutes=5)
-    assert coming(settings)[1].startswith("600 updates to do (12.0 epochs): about 5.0 minutes")
-    assert coming(settings, seconds=240.0)[1].startswith("120 updates to do")
-    assert len(coming(settings)) == 2
-    assert len(coming(settings, seconds=301.0)) == len(coming(settings, done=100_000)) == 1
+    settings = experiment(toy, tmp_path, training__steps=100_000)
+    first, *more = coming(settings, limit=300.0)[1:]
+    assert first.startswith("600 updates to do (12.0 epochs): about 5.0 minutes")
+    assert not more
+    assert coming(settings, limit=300.0, seconds=240.0)[1].startswith("120 updates to do")
+    assert len(coming(settings, limit=300.0, seconds=301.0)) == 1
+    assert len(coming(settings, limit=300.0, done=100_000)) == 1
 
 
 def test_a_long_run_on_a_cpu_is_warned_of_with_the_setting_to_change(toy, tmp_path):
@@ -94,8 +97,8 @@ def test_the_line_says_step_loss_speed_and_time_left(toy, tmp_path):
 
 def test_the_line_says_the_share_of_minutes(toy, tmp_path):
     seen = Seen()
-    settings = experiment(toy, tmp_path, training__steps=1000, training__minutes=10)
-    display = Display(seen, settings.training)
+    display = Display(seen, experiment(toy, tmp_path, training__steps=1000).training)
+    display.begin(0, 600.0)
     display.logged(10, 150.0, values())
     line = seen.lines[-1]
     assert (line.count, line.share) == ("10 in 2.5/10 min", 0.25)

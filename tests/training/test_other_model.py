@@ -51,7 +51,7 @@ def _cached():
         patch.setitem(
             MODELS,
             "gnmt",
-            lambda settings, size: CachedModel(size, settings.units, dropout=settings.dropout),
+            lambda settings, size, _: CachedModel(size, settings.units, dropout=settings.dropout),
         )
         yield
 

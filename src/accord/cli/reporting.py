@@ -1,9 +1,10 @@
 """Commands about finished runs: report, compare."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,6 +34,10 @@ def report(
     latex: Annotated[
         Path | None, typer.Option(help="Write the paper's table as LaTeX as well.")
     ] = None,
+    paper: Annotated[
+        str | None,
+        typer.Option(metavar="TABLE", help="Published columns: europarl, un1, un2, iwslt17…"),
+    ] = None,
 ) -> None:
     """Write one page about a run, or comparing several.
 
@@ -46,12 +51,17 @@ def report(
     from accord.report.latex import latex as table
     from accord.report.markdown import write_markdown
 
+    _check_paper(paper)
     page = html or runs[0] / "report.html"
     text = markdown or runs[0] / "report.md"
     for path in (page, text, latex):
         if path is not None:
             check_writable(path)
     found = build(runs, name=name)
+    if paper is not None:
+        from accord.studies.beside_paper import published
+
+        found = replace(found, published=published(found.runs, paper))
     write_html(found, page)
     write_markdown(found, text)
     if latex is not None:
@@ -73,6 +83,12 @@ def compare(
     ] = None,
     by_size: Annotated[
         bool, typer.Option("--by-size", help="Basic and Agree against the size of the corpora.")
+    ] = False,
+    over_seeds: Annotated[
+        bool,
+        typer.Option(
+            "--over-seeds", help="Runs are called SYSTEM-SEED: test seed by seed, and together."
+        ),
     ] = False,
     name: EvaluationName = None,
     final: Annotated[
@@ -119,7 +135,8 @@ def compare(
         if path is not None:
             check_writable(path)
     files = {"json": json_file, "md": markdown, "svg": svg}
-    _compare(runs, against, name, final, paper, by_size, files)
+    how = {"name": name, "final": final, "over_seeds": over_seeds}
+    _compare(runs, against, how, paper, by_size, files)
 
 
 def _check_paper(paper: str | None) -> None:
@@ -133,8 +150,7 @@ def _check_paper(paper: str | None) -> None:
 def _compare(
     runs: Sequence[Path],
     against: Path | None,
-    name: str | None,
-    final: bool,
+    how: Mapping[str, Any],
     paper: str | None,
     by_size: bool,
     files: dict[str, Path | None],
@@ -145,7 +161,7 @@ def _compare(
     from accord.studies.page import markdown as lines
     from accord.studies.sizes_figure import draw_sizes
 
-    found = comparison.compare_runs(runs, against, name, final=final)
+    found = comparison.compare_runs(runs, against, **how)
     data = comparison.figures(found, ["accord", *sys.argv[1:]])
     shown = comparison.tables(found)
     page = [line for made in shown for line in lines(made)]

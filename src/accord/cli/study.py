@@ -148,8 +148,9 @@ def reproduce(
         str, typer.Option(help="full: as the paper. small: an hour on one GPU.")
     ] = "full",
     complete: Annotated[
-        bool, typer.Option("--complete", help="Train Complete as well, from the same checkpoint.")
-    ] = False,
+        bool,
+        typer.Option("--complete/--no-complete", help="Complete, a column the paper has not."),
+    ] = True,
     beam: Annotated[int, typer.Option("--beam", min=1, help="Beam size of the evaluation.")] = 10,
     checkpoint: Annotated[
         str,
@@ -186,8 +187,8 @@ def reproduce(
     """Reproduce a setting of the paper, beside its numbers.
 
     Fetches, prepares, trains, evaluates, compares. Basic is trained up to where agreement begins;
-    from that checkpoint on, more Basic and Agree get the same number of updates. Run again, it goes
-    on where it stopped.
+    from that checkpoint on, more Basic, Agree and Complete get the same number of updates. Run
+    again, it goes on where it stopped.
 
     Example: accord reproduce europarl --scale small --dry-run
     """
@@ -241,9 +242,11 @@ def _sizes(given: str | None, wanted: bool) -> tuple[int, ...]:
 def _follow(plan: "Plan", quiet: bool) -> None:
     """Every stage that is not done, then the page."""
     from accord.files import check_writable, exclusive
+    from accord.studies.reproduction import check_origin
 
     for study in plan.studies:
         study.check_unchanged()
+    check_origin(plan)
     check_writable(plan.page)
     with exclusive(plan.directory, "accord reproduce"):
         for number, stage in enumerate(plan.stages, start=1):

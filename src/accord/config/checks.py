@@ -9,11 +9,17 @@ from collections.abc import Iterable, Iterator
 
 from accord.config.complete_checks import bad_complete
 from accord.config.model_settings import OWN_KEYS, OWN_PRESETS, ModelSettings
-from accord.config.objectives import AgreementConfig
+from accord.config.objectives import (
+    AgreementConfig,
+    BackTranslationConfig,
+    DenoiseConfig,
+    DualConfig,
+    TieConfig,
+)
 from accord.config.paths import fill, format_of, format_of_side, locate, named_columns, tsv_columns
-from accord.config.schema import Experiment, HeldOut, Source, pair_languages
+from accord.config.schema import Experiment, HeldOut, Source, TrainingSettings, pair_languages
 from accord.config.section import Complaint, Location
-from accord.config.third_languages import Auxiliary
+from accord.config.third_languages import Auxiliary, detours, round_trips
 from accord.errors import AccordError
 
 # Every vocabulary has an entry for each byte and each language, the unknown, padding and the end.
@@ -71,17 +77,56 @@ def contradictions(experiment: Experiment) -> Iterator[Complaint]:
     yield from _bad_vocabulary(experiment)
     yield from bad_model(experiment.model)
     yield from _bad_directions(experiment)
+    yield from _bad_decay(experiment.training)
     yield from _bad_validation(experiment)
-    yield from _bad_objective(experiment)
+    if experiment.model.translates:
+        yield from _bad_objective(experiment)
+    else:
+        yield from _bad_language_model_training(experiment)
+
+
+def _bad_language_model_training(experiment: Experiment) -> Iterator[Complaint]:
+    """What only those models can be asked for that translate."""
+    for key, section in experiment.objective:
+        if section is not None:
+            yield (
+                ("objective", key),
+                "a language model knows the likelihood of its text only",
+                "leave it out, or choose another model.kind",
+            )
+    if experiment.training.validation.metric != "cross_entropy":
+        yield (
+            ("training", "validation", "metric"),
+            "a language model translates nothing that could be measured",
+            "leave it at cross_entropy",
+        )
+
+
+def _bad_decay(training: TrainingSettings) -> Iterator[Complaint]:
+    """The rate can fall by updates or by the clock, and only towards an end that is known."""
+    optimizer, loc = training.optimizer, ("training", "optimizer", "decay_minutes")
+    if optimizer.decay_minutes is None:
+        return
+    if optimizer.decay:
+        yield (
+            loc,
+            f"the rate falls twice: over {optimizer.decay:,} updates (decay) and over "
+            f"{optimizer.decay_minutes:g} minutes",
+            "give one of the two",
+        )
+    if training.minutes is None and training.branch_minutes is None:
+        yield (
+            loc,
+            "the rate is to fall in the last minutes, but no time is set that they could be of",
+            "set training.minutes or training.branch_minutes, or use decay, which counts updates",
+        )
 
 
 def _bad_directions(experiment: Experiment) -> Iterator[Complaint]:
     """Directions to train that no corpus is for."""
-    chosen = experiment.training.directions or ()
-    loc: Location = ("training", "directions")
+    chosen, loc = experiment.training.directions or (), ("training", "directions")
     for k, pair in enumerate(chosen):
-        problem = _bad_pair(pair, set(experiment.languages))
-        if problem:
+        if problem := _bad_pair(pair, set(experiment.languages)):
             yield (*loc, k), *problem
         elif pair_languages(pair) not in experiment.data_graph.supervised:
             known = ", ".join(map(str, experiment.data_graph.supervised_directions))
@@ -250,9 +295,48 @@ def bad_model(model: ModelSettings) -> Iterator[Complaint]:
                     f"only a {other} has `{key}`, but the model is a {model.kind}",
                     f"leave it out (or null), or set model.kind to {other}",
                 )
-    rules = {"gnmt": bad_layers, "transformer": bad_heads}
+    rules = {
+        "gnmt": bad_layers,
+        "transformer": bad_heads,
+        "language-model": _bad_language_model,
+    }
     if model.kind in rules:
         yield from rules[model.kind](model)
+    yield from _bad_generator(model)
+
+
+def _bad_language_model(model: ModelSettings) -> Iterator[Complaint]:
+    """What only models have that read a source."""
+    for key, value in (
+        ("encoder_layers", None),
+        ("tag", "source"),
+        ("tables", None),
+        ("generator", None),
+    ):
+        if getattr(model, key) != value:
+            yield (
+                ("model", key),
+                f"a language model reads no source, so `{key}` does nothing",
+                "leave it out: decoder_layers says how many layers it has",
+            )
+
+
+def _bad_generator(model: ModelSettings) -> Iterator[Complaint]:
+    generator = model.generator
+    if generator is None or generator.bias:
+        return
+    if generator.rank is not None:
+        yield (
+            ("model", "generator", "rank"),
+            f"without biases, all matrices would be of rank {generator.rank}",
+            "set model.generator.bias to true, or leave rank out",
+        )
+    if model.kind == "transformer":
+        yield (
+            ("model", "generator", "bias"),
+            "without biases, the norms of a Transformer would begin near 0 instead of at 1",
+            "set it to true",
+        )
 
 
 def bad_heads(model: ModelSettings) -> Iterator[Complaint]:
@@ -300,6 +384,43 @@ def _bad_objective(experiment: Experiment) -> Iterator[Complaint]:
         yield from bad_agreement(_auxiliary(experiment, agreement))
     if complete is not None and complete.weight:
         yield from bad_complete(experiment, complete)
+    denoise, back = experiment.objective.denoise, experiment.objective.back_translation
+    if denoise is not None and denoise.weight:
+        yield from _bad_denoising(experiment, denoise)
+    if back is not None and back.weight:
+        yield from _bad_detours(experiment, back)
+    if experiment.objective.dual is not None and experiment.objective.dual.weight:
+        yield from _bad_dual(experiment, experiment.objective.dual)
+    if experiment.model.generator is not None:
+        yield from _bad_for_generator(experiment)
+    tie = experiment.objective.tie
+    if tie is not None and tie.weight:
+        yield from _bad_tie(experiment, tie)
+
+
+def _bad_dual(experiment: Experiment, config: DualConfig) -> Iterator[Complaint]:
+    graph, loc = experiment.graph, ("objective", "dual")
+    if not any(round_trips(graph, language) for language in graph.languages):
+        yield (
+            loc,
+            "no two languages that are translated into are without data both ways, so there is no "
+            "round trip to reward",
+            "add languages, or leave objective.dual out",
+        )
+    consistency = experiment.objective.consistency
+    if not config.likelihood and consistency is not None and consistency.weight:
+        yield (
+            (*loc, "likelihood"),
+            "consistency is computed together with the likelihood, which is to be left out",
+            "leave objective.consistency out, or keep the likelihood",
+        )
+    if not config.likelihood and config.every > 1:
+        yield (
+            (*loc, "every"),
+            f"without the likelihood, {config.every - 1} of {config.every} updates would learn "
+            "nothing",
+            "set it to 1, or keep the likelihood",
+        )
 
 
 def _auxiliary(experiment: Experiment, config: AgreementConfig) -> Auxiliary:
@@ -315,3 +436,64 @@ def bad_agreement(auxiliary: Auxiliary) -> Iterator[Complaint]:
             "so there is nothing to agree on",
             "add languages, or set objective.agreement.weight to 0",
         )
+
+
+def _bad_denoising(experiment: Experiment, config: DenoiseConfig) -> Iterator[Complaint]:
+    for language in config.languages or ():
+        if language not in experiment.languages:
+            yield (
+                ("objective", "denoise", "languages"),
+                f"language {language!r} is not in `languages`",
+                f"choose from {', '.join(experiment.languages)}",
+            )
+
+
+def _bad_detours(experiment: Experiment, config: BackTranslationConfig) -> Iterator[Complaint]:
+    graph = experiment.graph
+    targets = {target for _, target in graph.supervised_directions}
+    if not any(detours(graph, config.languages, target) for target in targets):
+        yield (
+            ("objective", "back_translation", "languages"),
+            "there is no direction without data into a language that is a target in training, so "
+            "there is nothing to translate back",
+            "use `languages: all`, or leave objective.back_translation out",
+        )
+
+
+def _bad_tie(experiment: Experiment, config: TieConfig) -> Iterator[Complaint]:
+    if experiment.model.tables == "shared":
+        yield (
+            ("objective", "tie"),
+            "sources and targets have one table, so that there is nothing to tie",
+            "set model.tables to separate, or leave objective.tie out",
+        )
+    for language in config.languages:
+        if language not in experiment.languages:
+            yield (
+                ("objective", "tie", "languages"),
+                f"{language!r} is not in `languages`",
+                f"choose the pivot from {', '.join(experiment.languages)}",
+            )
+        elif not all(
+            any(direction[side] == language for direction in experiment.graph.supervised_directions)
+            for side in (0, 1)
+        ):
+            yield (
+                ("objective", "tie", "languages"),
+                f"no training text has {language!r} on both sides: as a source and as a target",
+                "choose a language that is translated from and into, or train corpora in both "
+                "directions",
+            )
+
+
+def _bad_for_generator(experiment: Experiment) -> Iterator[Complaint]:
+    """Its weights are made once for a batch, whose rows must then be of one direction."""
+    for key, section in experiment.objective:
+        weights = ("weight", "encoder_weight")
+        if key != "tie" and section and any(getattr(section, name, 0) for name in weights):
+            yield (
+                ("objective", key),
+                "a model with a generator is trained in batches of one direction, and those of "
+                f"{key} may have several",
+                f"leave model.generator or objective.{key} out",
+            )

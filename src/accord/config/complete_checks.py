@@ -86,6 +86,12 @@ def _bad_whole_softmax(config: CompleteConfig) -> Iterator[Complaint]:
             "back-translation are gold",
             "set objective.complete.parts to [distillation], or tokens to 64 or less",
         )
+    if config.teacher.checkpoint == "ensemble":
+        yield (
+            loc,
+            "the teacher's whole softmax is of one model, but an ensemble is to teach",
+            "set tokens to 64 or less, or let another teacher.checkpoint teach",
+        )
     if config.teacher.vote:
         yield (
             loc,
@@ -107,9 +113,8 @@ def _bad_without_gold(experiment: Experiment, config: CompleteConfig) -> Iterato
             f"{key} is {getattr(config, key)}",
             "set every to 1 and start to 0, and name who teaches (teacher.run)",
         )
-    others = {"agreement": objective.agreement, "consistency": objective.consistency}
-    for name, other in others.items():
-        if other is not None and other.weight:
+    for name, other in objective:
+        if name not in ("complete", "tie") and other is not None and other.weight:
             yield (
                 (*loc, "gold"),
                 f"gold pairs are to be left out, but {name} learns from them",

@@ -6,10 +6,30 @@ from pydantic import Field, model_validator
 
 from accord.config.section import Real, Section, Whole
 
-Kind = Literal["gnmt", "transformer"]
-Preset = Literal["paper", "gnmt3", "transformer", "transformer-6+6", "transformer-small"]
+Kind = Literal["gnmt", "transformer", "language-model"]
+Preset = Literal[
+    "paper", "gnmt3", "transformer", "transformer-6+6", "transformer-small", "language-model"
+]
 TagPlace = Literal["source", "target", "both"]
+Tables = Literal["shared", "separate"]
 Size = Annotated[Whole, Field(ge=1)]
+
+
+class GeneratorSettings(Section):
+    """Contextual parameter generation (Platanios et al. 2018): every weight of the encoder is a
+    linear function of a vector of the source language, every weight of the decoder one of a vector
+    of the target language: W l + b. Tables of embeddings are not generated."""
+
+    size: Size = 8
+    """Numbers in the vector of a language. The model has so many times the weights of encoder and
+    decoder."""
+    bias: bool = True
+    """Add b, which is the same for all languages. W then begins as 0, so that the model begins as
+    one without a generator, or as the run in training.init_from. Without b, as published, W is
+    drawn."""
+    rank: Size | None = None
+    """Only with bias: give every matrix a W of this rank, U diag(A l) V, instead of a whole one;
+    16 adds few weights."""
 
 
 class ModelSettings(Section):
@@ -18,25 +38,33 @@ class ModelSettings(Section):
 
     kind: Kind = "gnmt"
     """The architecture. gnmt: stacked LSTMs with attention, as the paper has them. transformer:
-    self-attention."""
+    self-attention. language-model: an LSTM per language that translates nothing, for
+    `objective.dual`."""
     preset: Preset = "paper"
     """paper: 2 bidirectional encoder layers, 4 decoder layers. gnmt3: the authors' release, one
     bidirectional and 2 further encoder layers, 3 decoder layers. transformer (the default of that
     kind): 6 encoder and 3 decoder layers. transformer-6+6: as many of both. transformer-small: 3
-    and 2 layers, 256 units, 4 heads, feed_forward 1024."""
+    and 2 layers, 256 units, 4 heads, feed_forward 1024. language-model (the only one of that kind):
+    2 layers."""
     units: Size = 512
     """Width of embeddings and layers; 256 for transformer-small."""
     encoder_layers: Size | None = None
     """Number of encoder layers, if not the preset's."""
     decoder_layers: Size | None = None
-    """Number of decoder layers, if not the preset's."""
+    """Number of decoder layers, if not the preset's; of a language model, all that it has."""
     dropout: Annotated[Real, Field(ge=0, lt=1)] = 0.2
-    """gnmt: share of every layer's inputs that is dropped in training. transformer: of the inputs,
-    and of what every sub-layer adds; 0.1 by default."""
+    """gnmt and language-model: share of every layer's inputs that is dropped in training.
+    transformer: of the inputs, and of what every sub-layer adds; 0.1 by default."""
     tag: TagPlace = "source"
     """Who reads the tag that names the target language. source: the encoder, before the sentence.
     target: the decoder, as its first input; encodings then do not depend on the target language.
     both: both."""
+    tables: Tables | None = None
+    """Whether sources and targets have one table of embeddings (shared, the default of a
+    transformer) or two (separate, that of gnmt); the softmax has the targets' in any case."""
+    generator: GeneratorSettings | None = None
+    """Make the weights from vectors of the source and the target language; by default they are the
+    same for all languages."""
     input_feeding: bool | None = None
     """gnmt: feed the attention of the step before into the bottom decoder layer, as the paper does
     and as is the default; training is about 15 % faster without."""
@@ -47,12 +75,14 @@ class ModelSettings(Section):
     """transformer: width inside the feed-forward layers; 2048 by default."""
     norm: Literal["pre", "post"] | None = None
     """transformer: norms stand before every sub-layer (pre, the default), or after its residual."""
-    tables: Literal["shared", "separate"] | None = None
-    """transformer: whether sources and targets have one table of embeddings (shared, the default)
-    or two; the softmax has the targets' in any case."""
     encoder_residual: Size | None = None
     """transformer: the encoder layer (1 is the lowest) whose attention has no residual, so that
     encodings hang less on word order (Liu et al. 2021); by default all have one."""
+
+    @property
+    def translates(self) -> bool:
+        """Whether it is a translation model at all."""
+        return self.kind != "language-model"
 
     @property
     def encoder_depth(self) -> int:
@@ -100,6 +130,12 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "norm": "pre",
         "tables": "shared",
     },
+    "language-model": {
+        "preset": "language-model",
+        "units": 512,
+        "decoder_layers": 2,
+        "dropout": 0.2,
+    },
 }
 _PRESETS: dict[str, dict[str, Any]] = {
     "transformer-6+6": {"decoder_layers": 6},
@@ -114,8 +150,9 @@ _PRESETS: dict[str, dict[str, Any]] = {
 OWN_PRESETS: dict[str, tuple[str, ...]] = {
     "gnmt": ("paper", "gnmt3"),
     "transformer": ("transformer", *_PRESETS),
+    "language-model": ("language-model",),
 }
 OWN_KEYS: dict[str, tuple[str, ...]] = {
     "gnmt": ("input_feeding",),
-    "transformer": ("heads", "feed_forward", "norm", "tables", "encoder_residual"),
+    "transformer": ("heads", "feed_forward", "norm", "encoder_residual"),
 }

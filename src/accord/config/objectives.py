@@ -61,7 +61,13 @@ class AgreementConfig(Section):
     fraction: Annotated[Real, Field(gt=0, le=1)] = 1.0
     """The part of each batch that agreement is computed on, where it counts so much more."""
     encoder_weight: Annotated[Real, Field(ge=0)] = 0.0
-    """Weight of the agreement of pooled encodings (cosine); 0 leaves it out."""
+    """Weight of the agreement of pooled encodings; 0 leaves it out."""
+    encoder_measure: Literal["cosine", "contrastive"] = "cosine"
+    """How pooled encodings are compared. cosine: 1 - cosine of the two sides' maxima (the release).
+    contrastive: the means of both sides must find each other among those of the other pairs in the
+    batch (mRASP2)."""
+    encoder_temperature: Annotated[Real, Field(gt=0)] = 0.1
+    """For contrastive: what cosines are divided by; the lower, the more the nearest pairs count."""
 
     @model_validator(mode="before")
     @classmethod
@@ -94,8 +100,10 @@ class CompleteTeacher(Section):
     run: FilePath | None = None
     """For frozen: the run that teaches; by default the model in training, as it is when the pool
     begins."""
-    checkpoint: Literal["best", "last", "average"] = "best"
-    """Which checkpoint of `run` teaches. average: what `accord average` made of its last ones."""
+    checkpoint: Literal["best", "last", "average", "ensemble"] = "best"
+    """Which checkpoint of `run` teaches. average: what `accord average` made of its last ones.
+    ensemble: its last ones together, as many as its `training.keep` (by the mean of their logits);
+    a round takes as many times as long."""
     decay: Annotated[Real, Field(ge=0, lt=1)] = 0.999
     """For ema: how much of the average is kept in an update."""
     vote: Annotated[Real, Field(ge=0, le=1)] = 0.0
@@ -227,6 +235,101 @@ class ConsistencyConfig(Section):
     of that and of its reverse."""
 
 
+class DenoiseConfig(Section):
+    """Denoising: sentences of the pivot language with gaps are to be filled in, under the tag of
+    their own language."""
+
+    weight: Annotated[Real, Field(ge=0)] = 0.5
+    """How much a token of a sentence that is filled in counts beside a gold one; 0 leaves it
+    out. Pairs are trained both ways: 0.5 counts a pair's sentence as often as each direction."""
+    start: Annotated[Whole, Field(ge=0)] = 0
+    """The last step without it."""
+    every: Annotated[Whole, Field(ge=1)] = 1
+    """Compute it in every n-th update only, where it counts n times as much."""
+    languages: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """Whose sentences are used; by default the pivot's: the language that has most directions with
+    data, the first of several. Of a pair with two such sentences one is drawn."""
+    mask: Annotated[Real, Field(gt=0, lt=1)] = 0.3
+    """Share of subwords that are taken out; one is always left."""
+    span: Annotated[Real, Field(gt=0, le=100)] = 3.5
+    """Mean length of a gap, in subwords (Poisson, at least 1); the unknown piece, which no text
+    has, marks each."""
+
+
+class BackTranslationConfig(Section):
+    """Random online back-translation: the target of a pair is translated into another language by
+    the model in training, and this translation back into the target."""
+
+    weight: Annotated[Real, Field(ge=0)] = 1.0
+    """How much a target token counts, read from a translation, beside a gold one; 0 leaves it
+    out."""
+    start: Annotated[Whole, Field(ge=0)] = 0
+    """The last step without it: the model must translate before it can learn from that."""
+    every: Annotated[Whole, Field(ge=1)] = 1
+    """Compute it in every n-th update only, where it counts n times as much."""
+    languages: Literal["all", "zero-shot"] = "all"
+    """The languages drawn for a target. all: any but its own, also one with data (the published
+    method). zero-shot: those without data into its own; targets without such a one are left
+    out."""
+    distinct_bigrams: Annotated[Real, Field(ge=0, le=1)] = 0.8
+    """Least share of different pairs of neighbouring subwords in a translation: fewer are
+    repetition, and teach nothing."""
+    least_length: Annotated[Real, Field(ge=0, le=1)] = 0.6
+    """Least length of a translation, as a share of the target's, less one token; shorter ones teach
+    nothing."""
+
+
+class DualConfig(Section):
+    """Dual learning (Dual-0): sentences go into a language without data and come back, and are
+    rewarded for being fluent there and for what is left of them on return."""
+
+    language_model: FilePath
+    """The run of a language model (model.kind language-model) of the same prepared data."""
+    weight: Annotated[Real, Field(ge=0)] = 0.1
+    """How much the mean reward of a sentence counts beside the likelihood of a token; 0 leaves it
+    out."""
+    start: Annotated[Whole, Field(ge=0)] = 100_000
+    """The last step without it: the model must translate before it can be rewarded."""
+    alpha: Annotated[Real, Field(ge=0, le=1)] = 0.01
+    """Share of fluency in the reward; the rest is reconstruction, and both are nats a token."""
+    temperature: Annotated[Real, Field(gt=0)] = 0.002
+    """Of the softmax that translations are drawn from: 0.002, as published, is nearly greedy. Only
+    at 1 is the gradient that of the expected reward."""
+    baseline: Literal["others", "batch", "none"] = "others"
+    """What rewards are compared with: the mean of the other sentences computed at once, of all of
+    them (as published; its gradient is shorter), or nothing."""
+    advantage_limit: Annotated[Real, Field(gt=0)] | None = 3.0
+    """Furthest that a reward may lie from the baseline, in standard deviations; null: no limit."""
+    likelihood: bool = True
+    """Go on with the likelihood of gold pairs beside it. false is the published Dual-0, which
+    forgets directions with data."""
+    max_length: Annotated[Whole, Field(ge=1)] = 40
+    """Longer sentences, in subwords, are left out."""
+    distinct_bigrams: Annotated[Real, Field(ge=0, le=1)] = 0.8
+    """Least share of different pairs of neighbouring subwords in a translation; those with fewer
+    teach nothing."""
+    least_length: Annotated[Real, Field(ge=0, le=1)] = 0.6
+    """Least length of a translation, as a share of its sentence's, less one token; shorter ones
+    teach nothing, nor do those without an end."""
+    every: Annotated[Whole, Field(ge=1)] = 1
+    """Compute it in every n-th update only, where it counts n times as much."""
+
+
+class TieConfig(Section):
+    """Soft pivot (Cheng et al. 2017): a subword of a pivot language should have one vector, whether
+    it is read as a source or written as a target."""
+
+    weight: Annotated[Real, Field(ge=0)] = 0.1
+    """How much the mean distance of a subword's two vectors counts beside the mean loss of a target
+    token; 0 leaves it out. A mean, not a sum over subwords, of lengths, not squares, of the vectors
+    as they are stored: times sqrt(model.units) they are read."""
+    languages: Annotated[tuple[str, ...], Field(min_length=1)] = ("en",)
+    """Only subwords that all of these languages have in their training text, both as a source and
+    as a target; tags and bytes are none."""
+    start: Annotated[Whole, Field(ge=0)] = 0
+    """The last step without it."""
+
+
 class ObjectiveSettings(Section):
     """What is optimised beside the likelihood of the training pairs."""
 
@@ -252,3 +355,11 @@ class ObjectiveSettings(Section):
     """Synthetic pairs for directions without data."""
     consistency: ConsistencyConfig | None = None
     """Decode-free consistency between reading sources and reading targets."""
+    denoise: DenoiseConfig | None = None
+    """Sentences of the pivot language with gaps, to be filled in."""
+    back_translation: BackTranslationConfig | None = None
+    """Targets out of the model's own translations of them, made in each update."""
+    dual: DualConfig | None = None
+    """Dual learning: rewards for round trips through directions without data."""
+    tie: TieConfig | None = None
+    """Soft pivot: one vector for a pivot language's subwords, read or written."""

@@ -202,7 +202,9 @@ class OptimizerSettings(Section):
     """Steps before the rate begins to fall."""
     decay: Annotated[Whole, Field(ge=0)] = 0
     """Last steps of `training.steps` over which the rate falls on, in a straight line, to 0. A run
-    that `training.minutes` ends may not come so far."""
+    that ends by the clock may not come so far."""
+    decay_minutes: Annotated[Real, Field(gt=0)] | None = None
+    """The same by the clock: last minutes of `training.minutes` or `training.branch_minutes`."""
 
     @property
     def peak(self) -> float:
@@ -249,7 +251,11 @@ class TrainingSettings(Section):
     steps: Annotated[Whole, Field(ge=1)] = 500_000
     """Updates in all."""
     minutes: Annotated[Real, Field(gt=0)] | None = None
-    """Stop after this much training time, whatever the step."""
+    """Stop after this much training time, whatever the step; that of the run which this one
+    branches off counts."""
+    branch_minutes: Annotated[Real, Field(gt=0)] | None = None
+    """Stop after this much training time since the run branched off (`init_from`), or else began:
+    branches of one run are so matched in time."""
     batch_tokens: Annotated[Whole, Field(ge=16)] = 4096
     """Tokens of one update, over all processes: rows times the longest of their sides."""
     accumulation: Annotated[Whole, Field(ge=1)] = 1

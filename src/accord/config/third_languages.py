@@ -1,4 +1,4 @@
-"""Third languages of a training pair: which it agrees in, which it is completed with.
+"""Third languages of a training pair: which it agrees in, is completed with, makes round trips to.
 
 All of it follows from the translation graph and the settings alone, so that an experiment without
 any can be refused when it is read.
@@ -63,6 +63,21 @@ class Auxiliary:
             for auxiliary in self.candidates(*direction)
             for side in direction
         )
+
+
+# --- Back-translation: the language that the target of a pair is translated into, and back.
+
+
+def detours(graph: TranslationGraph, law: Literal["all", "zero-shot"], target: str) -> list[str]:
+    """The languages by way of which a sentence may come back, each as likely as the others.
+
+    `zero-shot`: only those without data for the way back, which is what is trained.
+    """
+    return [
+        x
+        for x in graph.languages
+        if x != target and not (law == "zero-shot" and graph.is_supervised(x, target))
+    ]
 
 
 # --- Distillation: the languages that a pair is completed with, and what they are used for.
@@ -158,3 +173,20 @@ def synthetic_directions(experiment: Experiment) -> tuple[Direction, ...]:
         return ()
     pairs = [corpus.languages for corpus in experiment.trained_corpora]
     return Triads.of(experiment.graph, complete).directions(pairs)
+
+
+# --- Dual learning: the languages that a sentence is translated into and comes back from.
+
+
+def round_trips(graph: TranslationGraph, language: str) -> tuple[str, ...]:
+    """The languages to and from which `language` has no data; both must be known from other
+    data, as languages that are translated into."""
+    known = {direction.target for direction in graph.supervised_directions}
+    return tuple(
+        other
+        for other in graph.languages
+        if other != language
+        and {language, other} <= known
+        and not graph.is_supervised(language, other)
+        and not graph.is_supervised(other, language)
+    )

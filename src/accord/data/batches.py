@@ -19,6 +19,7 @@ _SAME = "resume with the corpora, seed and training.batch_tokens the run began w
 
 Int16s = npt.NDArray[np.int16]
 Int32s = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,11 @@ class Batch:
         """The first rows."""
         return self._rows(slice(count))
 
-    def _rows(self, rows: slice) -> "Batch":
+    def where(self, rows_B: Bools) -> "Batch":
+        """The rows that are marked."""
+        return self._rows(rows_B)
+
+    def _rows(self, rows: slice | Bools) -> "Batch":
         return replace(
             self,
             source_BS=self.source_BS[rows],
@@ -99,7 +104,8 @@ class BatchStream:
     """An endless stream of (position after the batch, batch); `seek` continues an earlier one.
 
     Process `rank` of `world_size` gets the rows rank, rank + world_size, ... of every batch: the
-    batches themselves do not depend on the number of processes.
+    batches themselves do not depend on the number of processes. With `one_direction` all rows of a
+    batch are of one.
     """
 
     def __init__(
@@ -114,12 +120,18 @@ class BatchStream:
         rank: int = 0,
         world_size: int = 1,
         window: int = WINDOW,
+        one_direction: bool = False,
     ) -> None:
         self.languages = tuple(languages)
         self.rank = rank
         self.world_size = world_size
         self._examples = Examples(
-            corpora, batch_tokens, seed=seed, temperature=temperature, window=window
+            corpora,
+            batch_tokens,
+            seed=seed,
+            temperature=temperature,
+            window=window,
+            one_direction=one_direction,
         )
         # Per direction: corpus, source language, target language, tag of the target language.
         self._facts = np.array(

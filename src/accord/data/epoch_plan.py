@@ -55,6 +55,7 @@ class Plan:
         rows_per_bucket: Int64s,
         sizes: Sequence[int],
         quotas: Sequence[int],
+        direction_of: ExampleIds | None = None,
         *,
         seed: int,
         epoch: int,
@@ -63,17 +64,29 @@ class Plan:
         """Draw the examples, order them at random within length buckets, cut, shuffle batches.
 
         `sizes` are those of the corpora, whose examples are numbered one after the other, `quotas`
-        how many of each are wanted.
+        how many of each are wanted. With `direction_of` each direction is ordered and cut by
+        itself, so that a batch has one only; each then leaves a small last batch.
         """
         chosen = _choose(sizes, quotas, seed, epoch)
-        bucket_of = bucket_of[chosen]
-        counts = np.bincount(bucket_of, minlength=len(rows_per_bucket))
-        starts = _cut(counts, rows_per_bucket)
+        parts = [chosen]
+        if direction_of is not None:
+            of_chosen = direction_of[chosen]
+            ends = np.cumsum(np.bincount(of_chosen))
+            parts = np.split(chosen[np.argsort(of_chosen, kind="stable")], ends[:-1])
         # The first window draws what the only one draws, and drew before there were windows.
         later = window << 32
-        example_ids = shuffled(chosen, (seed, epoch, _EXAMPLES | later), bucket_of)
-        batches = np.arange(len(starts) - 1, dtype=np.uint32)
-        return Plan(example_ids, starts, shuffled(batches, (seed, epoch, _BATCHES | later)))
+        ordered, starts, begin = [], [], 0
+        for number, part in enumerate(parts):
+            buckets = bucket_of[part]
+            counts = np.bincount(buckets, minlength=len(rows_per_bucket))
+            starts.append(begin + _cut(counts, rows_per_bucket)[:-1])
+            stream = (seed, epoch, _EXAMPLES | later | number << 48)
+            ordered.append(shuffled(part, stream, buckets))
+            begin += len(part)
+        starts.append(np.array([begin]))
+        example_ids, all_starts = np.concatenate(ordered), np.concatenate(starts)
+        batches = np.arange(len(all_starts) - 1, dtype=np.uint32)
+        return Plan(example_ids, all_starts, shuffled(batches, (seed, epoch, _BATCHES | later)))
 
 
 def _choose(sizes: Sequence[int], quotas: Sequence[int], seed: int, epoch: int) -> ExampleIds:

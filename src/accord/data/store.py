@@ -66,6 +66,13 @@ class Sentences:
         flat = np.fromiter((i for row in rows for i in row), dtype=np.uint16, count=offsets[-1])
         return Sentences(flat, offsets)
 
+    def token_counts(self, size: int) -> npt.NDArray[np.int64]:
+        """Occurrences of every entry of a vocabulary of this size."""
+        counts = np.zeros(size, dtype=np.int64)
+        for start in range(0, len(self.ids), _COUNTED):
+            counts += np.bincount(self.ids[start : start + _COUNTED], minlength=size)
+        return counts
+
 
 @dataclass(frozen=True)
 class ParallelCorpus:
@@ -263,9 +270,7 @@ class Store:
         counts = {language: np.zeros(size, dtype=np.int64) for language in self.languages}
         for corpus in self.corpora:
             for language, side in zip(corpus.languages, corpus.sides, strict=True):
-                for start in range(0, len(side.ids), _COUNTED):
-                    ids = side.ids[start : start + _COUNTED]
-                    counts[language] += np.bincount(ids, minlength=size)
+                counts[language] += side.token_counts(size)
         return counts
 
     def _corpus(self, entry: dict[str, Any]) -> ParallelCorpus:

@@ -12,7 +12,7 @@ from accord.files import read_checked
 
 PAD = 0
 EOS = 1
-_FIRST_TAG = 2
+FIRST_TAG = 2  # the other tags follow, in the order of the languages
 
 
 def tag_piece(language: str) -> str:
@@ -43,7 +43,7 @@ def train(sentences: Iterable[str], languages: Sequence[str], size: int) -> byte
             pad_id=PAD,
             eos_id=EOS,
             bos_id=-1,
-            unk_id=_FIRST_TAG + len(languages),
+            unk_id=FIRST_TAG + len(languages),
             control_symbols=[tag_piece(language) for language in languages],
             # The model file stores its arguments, so this must not follow the machine.
             num_threads=1,
@@ -110,8 +110,9 @@ class Vocabulary:
             language: int(self._processor.piece_to_id(tag_piece(language)))
             for language in languages
         }
-        unknown = self._processor.unk_id()
-        missing = [language for language, tag in self.tags.items() if tag == unknown]
+        # Characters without an entry are spelled in bytes, so no text has this one.
+        self.unknown = int(self._processor.unk_id())
+        missing = [language for language, tag in self.tags.items() if tag == self.unknown]
         if missing:
             raise AccordError(f"the vocabulary has no tag for {', '.join(missing)}")
 

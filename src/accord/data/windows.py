@@ -15,11 +15,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from accord.data.epoch_plan import Buckets, Int64s, Plan, corpus_quotas, shuffled
+from accord.data.epoch_plan import Buckets, ExampleIds, Int64s, Plan, corpus_quotas, shuffled
 from accord.data.store import ParallelCorpus
 from accord.errors import AccordError
 
-WINDOW = 2**25  # examples; a plan takes 4 bytes for each, and 15 more while it is made
+# Examples; a plan takes 4 bytes for each, and 15 more while it is made, or 31 by directions.
+WINDOW = 2**25
 BLOCK = 2**20  # lines that stay together, at most
 _BLOCKS = 16  # of a direction in a window, at least, where it has so many lines
 _WALKS = 1 << 16  # random streams of walks: above those of plans, by direction
@@ -60,6 +61,10 @@ class Segments:
     def __len__(self) -> int:
         return int(self.starts_K1[-1])
 
+    def directions(self) -> ExampleIds:
+        """The direction of each of the lines here."""
+        return np.repeat(self.direction_K.astype(np.uint32), np.diff(self.starts_K1))
+
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         ends = self.first_K + np.diff(self.starts_K1)
         return zip(self.direction_K.tolist(), self.first_K.tolist(), ends.tolist(), strict=True)
@@ -96,8 +101,10 @@ class Examples:
         seed: int,
         temperature: float = 1.0,
         window: int = WINDOW,
+        one_direction: bool = False,
     ) -> None:
         self.corpora = tuple(corpora)
+        self._one_direction = one_direction
         self.directions = [
             (c, *pair) for c, corpus in enumerate(corpora) for pair in corpus.directions
         ]
@@ -132,7 +139,10 @@ class Examples:
         if self.windows == 1:
             sizes, quotas = self._corpus_sizes, self._corpus_quotas
         buckets, rows = self._buckets(segments), self.rows_per_bucket
-        plan = Plan.build(buckets, rows, sizes, quotas, seed=self._seed, epoch=epoch, window=window)
+        apart = segments.directions() if self._one_direction else None
+        plan = Plan.build(
+            buckets, rows, sizes, quotas, apart, seed=self._seed, epoch=epoch, window=window
+        )
         return Window(segments, plan)
 
     def estimated_batches(self) -> int:

@@ -61,7 +61,7 @@ def evaluate_run(
     """
     progress = progress or Silent()
     opened = RunDirectory(run)
-    experiment = opened.experiment()  # says so if this is no run directory
+    experiment = opened.translator()  # says so if this is no run that can translate
     clear_leftovers_in(run / "evaluation")
     set_name, path = parse_split(split)
     name = evaluation_name(set_name, settings, checkpoint, limit, lines)

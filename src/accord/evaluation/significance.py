@@ -7,6 +7,10 @@ differences over the samples, the 95 % interval is read off d, and p is the shar
 either way (two-sided). The interval decides: a difference is beyond chance where it leaves out 0. p
 is told beside it, and near 0.05 the two may disagree. sacreBLEU centres |d| instead of d, which
 gives identical systems p = 0.001.
+
+Where systems were trained with several seeds, a sample draws seeds as well: one fewer than there
+are, so that the variance of their mean is that of a mean over all (Rao and Wu 1988). Two or three
+seeds tell little about how seeds vary: take such an interval as a rough one.
 """
 
 from collections.abc import Callable, Sequence
@@ -101,14 +105,21 @@ class _Sampled:
 
 def compare(ours: Evaluated, theirs: Evaluated) -> Comparison:
     """Test whether our system differs from theirs, per direction and on average."""
+    return compare_seeds([(ours, theirs)])
+
+
+def compare_seeds(pairs: Sequence[tuple[Evaluated, Evaluated]]) -> Comparison:
+    """The same of means over seeds: ours and theirs of each. Origins are those of the first."""
+    ours, theirs = pairs[0]
     evaluation = ours.evaluation
     mine = {item.name: item for item in ours.lines}
     others = {item.name: item for item in theirs.lines}
-    sampled = {}
-    for name in mine:
-        if name in others:
-            _check_same_set(mine[name], others[name])
-            sampled[name] = _both(ours.statistics[name], theirs.statistics[name])
+    found = [_matched(*pair) for pair in pairs]
+    sampled = {
+        name: (_mixed([rows[name][0] for rows in found]), _mixed([rows[name][1] for rows in found]))
+        for name in found[0]
+        if all(name in rows for rows in found)
+    }
     wanted = groups(evaluation.rows, evaluation.languages)
     return Comparison(
         name=evaluation.name,
@@ -128,6 +139,16 @@ def compare(ours: Evaluated, theirs: Evaluated) -> Comparison:
         },
         missing=tuple(sorted(mine.keys() ^ others.keys())),
     )
+
+
+def _matched(ours: Evaluated, theirs: Evaluated) -> dict[str, tuple[_Sampled, _Sampled]]:
+    """BLEU and chrF of all rows that both have."""
+    others, sampled = {item.name: item for item in theirs.lines}, {}
+    for item in ours.lines:
+        if item.name in others:
+            _check_same_set(item, others[item.name])
+            sampled[item.name] = _both(ours.statistics[item.name], theirs.statistics[item.name])
+    return sampled
 
 
 def _check_same_set(ours: Lines, theirs: Lines) -> None:
@@ -154,6 +175,22 @@ def _averaged(rows: Sequence[_Sampled]) -> _Sampled:
         float(np.mean([row.theirs for row in rows])),
         np.mean([row.our_samples for row in rows], axis=0),
         np.mean([row.their_samples for row in rows], axis=0),
+    )
+
+
+def _mixed(seeds: Sequence[_Sampled]) -> _Sampled:
+    """The mean over seeds; each sample is one over other seeds, the same for all directions."""
+    if len(seeds) == 1:
+        return seeds[0]
+    size = (SAMPLES, len(seeds) - 1)
+    drawn = np.random.default_rng(SEED).integers(len(seeds), size=size)
+    samples = np.arange(SAMPLES)[:, None]
+    mean = _averaged(seeds)
+    return _Sampled(
+        mean.ours,
+        mean.theirs,
+        np.stack([row.our_samples for row in seeds])[drawn, samples].mean(axis=1),
+        np.stack([row.their_samples for row in seeds])[drawn, samples].mean(axis=1),
     )
 
 

@@ -64,7 +64,7 @@ def export_run(
     exporter = exporter_for(to)
     exporter.check_request(precision)
     opened = RunDirectory(run)
-    exporter.check_run(run, opened.experiment())
+    exporter.check_run(run, opened.translator())
     output = output or run / (to if precision == "fp32" else f"{to}-{precision}")
     clear_leftovers(output)
     clear_leftovers_in(run)

@@ -178,10 +178,14 @@ class Seq2Seq(nn.Module, ABC, Generic[_Memory, _State]):
     """
 
     target_embedding: ScaledEmbedding
+    source_embedding: ScaledEmbedding | None
+    """The table that sources are read by; None where that is the targets'."""
     tag: TagPlace = "source"
     """Who reads the tag of the target language, which stands at the head of every source row."""
     reads_source_language: bool = False
     """Whether `encode` must be told the language of every row."""
+    one_direction: bool = False
+    """Whether training batches are to be of one direction each."""
 
     @abstractmethod
     def encode(

@@ -10,11 +10,13 @@ import torch
 from accord.config.checks import bad_heads, refuse
 from accord.config.model_settings import ModelSettings
 from accord.models.base import Seq2Seq
+from accord.models.generator import Generator
 from accord.models.gnmt import GNMT
+from accord.models.language_model import LanguageModel
 from accord.models.transformer import Transformer
 
 
-def _gnmt(settings: ModelSettings, vocabulary_size: int) -> Seq2Seq:
+def _gnmt(settings: ModelSettings, vocabulary_size: int, _languages: int) -> Seq2Seq:
     return GNMT(
         vocabulary_size,
         settings.units,
@@ -24,22 +26,38 @@ def _gnmt(settings: ModelSettings, vocabulary_size: int) -> Seq2Seq:
         settings.dropout,
         settings.input_feeding is not False,
         settings.tag,
+        settings.tables or "separate",
     )
 
 
-def _transformer(settings: ModelSettings, vocabulary_size: int) -> Seq2Seq:
+def _transformer(settings: ModelSettings, vocabulary_size: int, _languages: int) -> Seq2Seq:
     refuse(bad_heads(settings))
-    other = {"kind", "preset", "input_feeding"}
+    other = {"kind", "preset", "input_feeding", "generator"}
     return Transformer(vocabulary_size, **settings.model_dump(exclude=other, exclude_none=True))
 
 
-MODELS: dict[str, Callable[[ModelSettings, int], Seq2Seq]] = {
+def _language_model(settings: ModelSettings, vocabulary_size: int, languages: int) -> Seq2Seq:
+    depth = settings.decoder_layers or 2
+    return LanguageModel(vocabulary_size, languages, settings.units, depth, settings.dropout)
+
+
+MODELS: dict[str, Callable[[ModelSettings, int, int], Seq2Seq]] = {
     "gnmt": _gnmt,
     "transformer": _transformer,
+    "language-model": _language_model,
 }
 
 
-def build_model(settings: ModelSettings, vocabulary_size: int, seed: int) -> Seq2Seq:
-    """The model of an experiment, with weights drawn from a seed."""
+def build_model(
+    settings: ModelSettings, vocabulary_size: int, seed: int, languages: int = 1
+) -> Seq2Seq:
+    """The model of an experiment, with weights drawn from a seed.
+
+    How many `languages` there are matters to those that have weights for each. A generator draws
+    its own weights after those of its shape, which are then those of a plain model.
+    """
     torch.manual_seed(seed)
-    return MODELS[settings.kind](settings, vocabulary_size)
+    model = MODELS[settings.kind](settings, vocabulary_size, languages)
+    if settings.generator is None:
+        return model
+    return Generator(model, languages, **settings.generator.model_dump())

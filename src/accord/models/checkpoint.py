@@ -62,8 +62,8 @@ class Checkpoint:
                 fix="use the experiment file that the run was made by",
             ) from None
 
-    def load_optimizer(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """Put the optimiser's memory back."""
+    def load_optimizer(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+        """Put the optimiser's memory back; returns how many parameters it has none of."""
         tensors = load_file(self.path / "optimizer.safetensors")
         names = dict(model.named_parameters())
         for name, tensor in tensors.items():
@@ -73,6 +73,9 @@ class Checkpoint:
                 place[key].copy_(tensor)
             else:
                 place[key] = tensor.to(names[owner].device)
+        known = {name.rpartition("/")[0] for name in tensors}
+        new = [names[name] for name in names.keys() - known if names[name].requires_grad]
+        return sum(parameter.numel() for parameter in new)
 
 
 class Checkpoints:

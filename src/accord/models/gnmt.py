@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from accord.config.checks import bad_layers, refuse
-from accord.config.model_settings import ModelSettings, TagPlace
+from accord.config.model_settings import ModelSettings, Tables, TagPlace
 from accord.models.base import Memory, ScaledEmbedding, Seq2Seq, State
 from accord.models.input_feeding import Feeding
 from accord.models.lstm import LSTM, CellState, Encoder, Rows, StackedEncoder, TwinEncoder, drop
@@ -165,10 +165,11 @@ class Decoder(nn.Module):
 
 
 class GNMT(Seq2Seq[RecurrentMemory, RecurrentState]):
-    """Separate source and target tables, an encoder of either preset, a GNMT decoder.
+    """Source and target tables, an encoder of either preset, a GNMT decoder.
 
     `paper`: `encoder_layers` forward and as many backward ones. `gnmt3`: one bidirectional layer
     and `encoder_layers - 1` forward ones. Every decoder layer starts from one encoder state.
+    Tables of source and target are `separate`, as in the paper, or `shared`.
     """
 
     def __init__(
@@ -181,6 +182,7 @@ class GNMT(Seq2Seq[RecurrentMemory, RecurrentState]):
         dropout: float = 0.2,
         input_feeding: bool = True,
         tag: TagPlace = "source",
+        tables: Tables = "separate",
     ) -> None:
         super().__init__()
         layers = ModelSettings(
@@ -190,7 +192,9 @@ class GNMT(Seq2Seq[RecurrentMemory, RecurrentState]):
         self.units = units
         self.dropout = dropout
         self.tag = tag
-        self.source_embedding = ScaledEmbedding(vocabulary_size, units)
+        self.source_embedding: ScaledEmbedding | None = None
+        if tables == "separate":
+            self.source_embedding = ScaledEmbedding(vocabulary_size, units)
         self.target_embedding = ScaledEmbedding(vocabulary_size, units)
         kind = TwinEncoder if preset == "paper" else StackedEncoder
         self.encoder: Encoder = kind(layers.encoder_depth, units)
@@ -204,7 +208,8 @@ class GNMT(Seq2Seq[RecurrentMemory, RecurrentState]):
         """Read the sources, whatever language they are in; `lengths_B` may be on any device."""
         source_BS, lengths_B, first_BD = self.read_tag(source_BS, lengths_B)
         rows = Rows.of(lengths_B, source_BS.shape[1], source_BS.device)
-        tokens_SBD = self.source_embedding(source_BS.t())
+        table = self.source_embedding or self.target_embedding
+        tokens_SBD = table(source_BS.t())
         memory_SBE, states = self.encoder(tokens_SBD, rows, self._rate(True))
         keys_BSD, values_BSD = self.decoder.attention.prepare(memory_SBE.transpose(0, 1))
         return RecurrentMemory(

@@ -112,7 +112,9 @@ class LSTM(nn.LSTM):
     ) -> tuple[Tensor, Tensor]:
         dtype = compute_dtype(input_TBD)
         initial = [tensor.to(dtype).unsqueeze(0) for tensor in state]
-        if weights[0] is not self.weight_ih_l0 or weights[0].dtype != dtype:
+        # Flattened already are parameters as they are: not what a generator puts in their place.
+        own = weights[0] is self.weight_ih_l0 and isinstance(weights[0], nn.Parameter)
+        if not own or weights[0].dtype != dtype:
             weights = _in_one_piece(weights, dtype)
         with torch.autocast(input_TBD.device.type, enabled=False):
             output_TBD, _, c_1BD = torch.lstm(

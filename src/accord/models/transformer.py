@@ -16,7 +16,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
-from accord.config.model_settings import TagPlace
+from accord.config.model_settings import Tables, TagPlace
 from accord.models.base import Memory, ScaledEmbedding, Seq2Seq
 from accord.models.transformer_decoding import CachedState, DecoderStep
 from accord.ops.attention import Sequences, can_be_fused
@@ -24,7 +24,6 @@ from accord.ops.softmax import compute_dtype
 from accord.ops.transformer_layers import LayerOps
 
 NormPlace = Literal["pre", "post"]
-Tables = Literal["shared", "separate"]
 
 
 @dataclass(frozen=True)

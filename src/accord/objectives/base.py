@@ -22,6 +22,8 @@ from torch import Tensor
 from accord.config.schema import Experiment
 from accord.data.batches import Batch, Position
 from accord.data.store import Store
+from accord.errors import AccordError
+from accord.files import expand
 from accord.models.base import Seq2Seq
 from accord.models.tensor_batch import TensorBatch, fitting_shape
 from accord.ops.distributed import World
@@ -124,6 +126,19 @@ class Context:
     progress: Progress
 
 
+def other_run(path: str, store: Store, who: str, where: str) -> RunDirectory:
+    """Another run that an objective asks, if it speaks the same subwords; `where` names the key."""
+    found = RunDirectory(Path(expand(path)))
+    theirs, mine = found.vocabulary(), store.vocabulary
+    if theirs.model != mine.model or theirs.tags != mine.tags:
+        raise AccordError(
+            f"{who} has another vocabulary",
+            where=f"{where}, {found.path}",
+            fix="name a run that was trained on the same prepared data",
+        )
+    return found
+
+
 @dataclass(frozen=True)
 class Session:
     """What an objective knows once training is about to begin."""
@@ -133,6 +148,8 @@ class Session:
     """Writes a line of metrics.jsonl: its kind, the step, its values."""
     told: Callable[[], bool]
     """Whether somebody said stop: then give up waiting."""
+    latest_step: Callable[[], int]
+    """A step that training will hardly get past; the same in all processes."""
 
 
 class Cancelled(Exception):  # noqa: N818 (not an error: somebody said stop)

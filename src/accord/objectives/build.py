@@ -3,10 +3,14 @@
 from typing import Any
 
 from accord.objectives.agreement.objective import AgreementObjective
+from accord.objectives.back_translation import BackTranslationObjective
 from accord.objectives.base import Context, Objective
 from accord.objectives.consistency import ConsistencyObjective
+from accord.objectives.denoise import DenoiseObjective
 from accord.objectives.distillation.objective import DistillationObjective
+from accord.objectives.dual.objective import DualObjective
 from accord.objectives.likelihood import LikelihoodObjective
+from accord.objectives.tie import TieObjective
 
 
 def build_objectives(context: Context) -> list[Objective[Any]]:
@@ -15,7 +19,11 @@ def build_objectives(context: Context) -> list[Objective[Any]]:
     An objective whose weight is 0 is not even there: the run is Basic, bit for bit.
     """
     asked = context.experiment.objective
-    likelihood = LikelihoodObjective(context.experiment.training.label_smoothing)
+    dual = asked.dual if asked.dual and asked.dual.weight else None
+    likelihood = LikelihoodObjective(
+        context.experiment.training.label_smoothing,
+        until=dual.start if dual and not dual.likelihood else None,
+    )
     found: list[Objective[Any]] = [likelihood]
     if asked.consistency and asked.consistency.weight:
         found = [ConsistencyObjective(asked.consistency, likelihood)]
@@ -25,4 +33,12 @@ def build_objectives(context: Context) -> list[Objective[Any]]:
         synthetic = DistillationObjective(asked.complete, context, likelihood)
         # Without gold pairs nothing else is computed: of the likelihood only the formula is used.
         found = [*found, synthetic] if context.experiment.learns_from_gold else [synthetic]
+    if asked.denoise and asked.denoise.weight:
+        found.append(DenoiseObjective(asked.denoise, context, likelihood))
+    if asked.back_translation and asked.back_translation.weight:
+        found.append(BackTranslationObjective(asked.back_translation, context, likelihood))
+    if dual:
+        found.append(DualObjective(dual, context))
+    if asked.tie and asked.tie.weight:
+        found.append(TieObjective.of(asked.tie, context))
     return found

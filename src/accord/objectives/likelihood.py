@@ -49,12 +49,13 @@ class LikelihoodObjective(Objective[PairInputs]):
     name = "likelihood"
     counts = ("nll",)
 
-    def __init__(self, label_smoothing: float) -> None:
+    def __init__(self, label_smoothing: float, until: int | None = None) -> None:
         self.label_smoothing = label_smoothing
+        self.until = until
 
     def weight(self, step: int) -> float:
-        """It is always on."""
-        return 1.0
+        """It is on, unless another objective takes its place after a step."""
+        return 1.0 if self.until is None or step <= self.until else 0.0
 
     def inputs(self, step: int, position: Position, batch: Batch, cut: Cut) -> list[PairInputs]:
         """The pairs of the batch."""

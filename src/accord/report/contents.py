@@ -1,7 +1,7 @@
 """Everything that a report says, read from run directories."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -17,6 +17,7 @@ from accord.inference.backends.combined_backend import Combined, is_combined
 from accord.report.answer import Answer, System, answer, systems
 from accord.report.identification import Identification, identification
 from accord.report.method import advice, method
+from accord.report.paper_table import Published
 from accord.run_directory import RunDirectory, log_errors, read_metrics
 
 # --- The course of training, read from metrics.jsonl.
@@ -40,6 +41,8 @@ class Validation:
 
     step: int
     directions: dict[str, DevScores]
+    seconds: float | None = None
+    """What training had taken by then, as far as it was logged."""
 
     def mean(self, kind: str, what: str) -> float | None:
         """The mean of `cross_entropy` or `bleu` over the directions of a kind."""
@@ -64,6 +67,17 @@ class History:
     validations: tuple[Validation, ...]
     seconds: float | None = None
     """What training has taken, as last logged."""
+    own_seconds: float = 0.0
+    """What the updates of this run took, without those of a run that it branched off."""
+    gold_tokens: float = 0.0
+    """Target tokens of the corpora in these updates."""
+    rounds: tuple[Mapping[str, Any], ...] = ()
+    """Rounds of synthetic pairs, as they were logged."""
+
+    @property
+    def gold_speed(self) -> float | None:
+        """Target tokens of the corpora per second."""
+        return self.gold_tokens / self.own_seconds if self.own_seconds else None
 
     def course(self, kind: str, what: str) -> Points:
         """The mean over the directions of a kind, by step."""
@@ -80,11 +94,17 @@ def read_history(path: Path) -> History:
     """Read metrics.jsonl; a run without one has no history to show."""
     training: list[tuple[float, float]] = []
     validations: list[Validation] = []
+    rounds: list[Mapping[str, Any]] = []
     seconds: float | None = None
+    own_seconds = gold_tokens = 0.0
     for entry in read_metrics(path):
         with log_errors(path):
             if entry["kind"] == "train":
                 seconds = entry.get("training_seconds", seconds)
+                own_seconds += entry.get("seconds") or 0.0
+                gold_tokens += entry.get("target_tokens") or 0.0
+                if validations and validations[-1].step == entry["step"]:
+                    validations[-1] = replace(validations[-1], seconds=seconds)
                 if entry["nll"] is not None:
                     training.append((float(entry["step"]), entry["nll"]))
             elif entry["kind"] == "validation":
@@ -92,8 +112,12 @@ def read_history(path: Path) -> History:
                     direction: DevScores(scores["kind"], scores["cross_entropy"], scores["bleu"])
                     for direction, scores in entry["directions"].items()
                 }
-                validations.append(Validation(entry["step"], found))
-    return History(tuple(training), tuple(validations), seconds)
+                validations.append(Validation(entry["step"], found, seconds))
+            elif entry["kind"] == "pool":
+                rounds.append(entry)
+    return History(
+        tuple(training), tuple(validations), seconds, own_seconds, gold_tokens, tuple(rounds)
+    )
 
 
 @dataclass(frozen=True)
@@ -135,6 +159,8 @@ class Report:
     systems: tuple[System, ...]
     answer: Answer
     notes: tuple[str, ...]
+    published: tuple[Published, ...] = ()
+    """Columns of BLEU that others have printed, on the same test set."""
 
     @property
     def main(self) -> ReportedRun:

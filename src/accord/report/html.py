@@ -22,7 +22,7 @@ from accord.report.figures import accounts
 from accord.report.heatmap import bleu_maps, off_target_maps
 from accord.report.latex import latex
 from accord.report.numbers import count, percent, score, span
-from accord.report.paper_table import MARK, MEANING, NAMES, table
+from accord.report.paper_table import MARK, MEANING, NAMES, published_explained, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +70,8 @@ def _context(report: Report) -> "Mapping[str, Any]":
         "bleu_maps": bleu_maps(report),
         "off_target_maps": off_target_maps(report),
         "checked": span([row.off_target_checked for row in report.main.evaluation.by_direction]),
-        "tables": [table(report.systems, metric) for metric in NAMES],
+        "tables": [table(report.systems, metric, report.published) for metric in NAMES],
+        "published": published_explained(report.published),
         "names": NAMES,
         "mark": f"{MARK} different from {report.systems[0].label} {MEANING}",
         "latex": latex(report),

@@ -13,7 +13,15 @@ from accord.report.examples import DirectionExamples, examples
 from accord.report.figures import Grid, accounts
 from accord.report.heatmap import HeatCell, HeatMap, bleu_maps, off_target_maps
 from accord.report.numbers import NONE, score
-from accord.report.paper_table import MARK, MEANING, NAMES, Cell, Table, table
+from accord.report.paper_table import (
+    MARK,
+    MEANING,
+    NAMES,
+    Cell,
+    Table,
+    published_explained,
+    table,
+)
 
 _EXAMPLES = 3
 _SPECIAL = re.compile(r"([\\`*_\[\]#|~])")
@@ -51,7 +59,7 @@ def _lines(report: Report) -> Iterator[str]:
 
     yield "## Scores\n"
     for metric in NAMES:
-        yield from _paper_table(table(report.systems, metric))
+        yield from _paper_table(table(report.systems, metric, report.published))
     yield "## All directions\n"
     yield "Sources down, targets across; ● supervised, ○ zero-shot, in brackets through a pivot.\n"
     languages = report.main.evaluation.languages
@@ -85,13 +93,15 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def _paper_table(made: Table) -> Iterator[str]:
-    head = [NAMES[made.metric], *(system.label for system in made.systems)]
+    head = [NAMES[made.metric], *made.heads]
     rows = []
     for row in made.rows:
         label = f"*{escape(row.label)}*" if row.average else escape(row.label)
-        rows.append([label, *map(_cell, row.cells)])
+        rows.append([label, *map(_cell, row.cells), *row.published])
     yield from _rows([escape(name) for name in head], rows, prose=False)
     yield f"In bold the best of a row.{marks_explained(made)}\n"
+    if made.published:
+        yield f"{escape(published_explained(made.published))}\n"
 
 
 def marks_explained(made: Table) -> str:

@@ -17,6 +17,8 @@ def method(experiment: Experiment, step: int) -> str:
     unused = f"; not begun by step {count(step)}: {', '.join(waiting)}" if waiting else ""
     model = experiment.model
     kind = f"{_MODELS.get(model.kind, model.kind)} of {count(model.units)} units"
+    if model.generator is not None:
+        kind += f", weights generated from languages (CPG: size {model.generator.size})"
     return f"{name}{unused}; {kind}."
 
 
@@ -26,6 +28,9 @@ def _objectives(experiment: Experiment, step: int) -> tuple[list[str], list[str]
     if (agree := objective.agreement) and agree.weight:
         said = f"agreement (Agree: {agree.decoding}, weight {agree.weight:g}"
         found[f"{said}, from step {count(agree.start + 1)})"] = agree.start
+    if agree and agree.encoder_weight:
+        said = f"agreement of encodings ({agree.encoder_measure}, weight {agree.encoder_weight:g}"
+        found[f"{said}, from step {count(agree.start + 1)})"] = agree.start
     if (complete := objective.complete) and complete.weight:
         name = "Complete" if complete.preset == "accord" else f"Distill, {complete.preset}"
         said = f"synthetic pairs ({name}: {complete.teacher.kind} teacher, weight "
@@ -33,6 +38,18 @@ def _objectives(experiment: Experiment, step: int) -> tuple[list[str], list[str]
     if (alike := objective.consistency) and alike.weight:
         said = f"consistency (CrossConST: weight {alike.weight:g}"
         found[f"{said}, from step {count(alike.start + 1)})"] = alike.start
+    if (noise := objective.denoise) and noise.weight:
+        said = f"denoising (weight {noise.weight:g}"
+        found[f"{said}, from step {count(noise.start + 1)})"] = noise.start
+    if (back := objective.back_translation) and back.weight:
+        said = f"online back-translation (RoBT: {back.languages}, weight {back.weight:g}"
+        found[f"{said}, from step {count(back.start + 1)})"] = back.start
+    if (dual := objective.dual) and dual.weight:
+        said = f"dual learning (Dual-0: alpha {dual.alpha:g}, weight {dual.weight:g}"
+        found[f"{said}, from step {count(dual.start + 1)})"] = dual.start
+    if (tie := objective.tie) and tie.weight:
+        said = f"tied vectors of {' and '.join(tie.languages)} (Soft pivot: weight {tie.weight:g}"
+        found[f"{said}, from step {count(tie.start + 1)})"] = tie.start
     begun = [name for name, start in found.items() if start < step]
     return begun, [name for name in found if name not in begun]
 

@@ -1,10 +1,11 @@
 """The table of the paper: directions down, systems across, averages below; best and significant.
 
-Format-neutral: HTML, Markdown and LaTeX are written from it.
+Format-neutral: HTML, Markdown and LaTeX are written from it. Columns that somebody published may
+stand beside ours; they are never the best of a row.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Literal
 
@@ -13,6 +14,7 @@ from accord.evaluation.scores import groups
 from accord.evaluation.significance import Difference
 from accord.graph import KINDS
 from accord.report.answer import System, common
+from accord.report.numbers import NONE
 
 Metric = Literal["bleu", "chrf"]
 # Against the first column, by the 95 % interval, not corrected for the number of tests.
@@ -21,6 +23,7 @@ MEANING = (
     "beyond chance: the 95 % interval of the difference (paired bootstrap, 1,000 samples, not "
     "corrected for the number of tests) leaves out 0"
 )
+APART, SLIP = "°", "‡"
 NAMES: dict[Metric, str] = {"bleu": "BLEU", "chrf": "chrF2"}
 _EXTRA = {"iwslt_4": "IWSLT 2017, 4 directions", "iwslt_12": "IWSLT 2017, 12 directions"}
 
@@ -36,6 +39,54 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Published:
+    """A column of BLEU as it was printed elsewhere: it stands beside ours, in no ranking."""
+
+    name: str
+    source: str
+    """Whose numbers they are."""
+    scores: Mapping[str, float]
+    """By direction; averages by kind of direction."""
+    apart: str = ""
+    """Why it is grey: how its data or test set differ from the other published columns'."""
+    slips: Mapping[str, float] = field(default_factory=dict)
+    """Printed averages that are not the mean of their rows: that mean, by kind."""
+
+    @property
+    def label(self) -> str:
+        """The head of the column."""
+        return f"{self.name}{APART if self.apart else ''}, published"
+
+    def shown(self, key: str) -> str:
+        """The number of a direction or an average, as printed."""
+        if key not in self.scores:
+            return NONE
+        return f"{self.scores[key]:.2f}{SLIP if key in self.slips else ''}"
+
+
+def published_explained(columns: Sequence[Published]) -> str:
+    """Where published columns are from, and what their marks mean; nothing if there are none."""
+    if not columns:
+        return ""
+    by_source: dict[str, list[str]] = {}
+    for column in columns:
+        by_source.setdefault(column.source, []).append(column.name)
+    listed = "; ".join(f"{', '.join(names)}: {source}" for source, names in by_source.items())
+    said = [f"Published columns are as printed, in no ranking with ours. {listed}."]
+    apart = [f"{column.name}: {column.apart}" for column in columns if column.apart]
+    if apart:
+        said.append(f"{APART} in grey, other data or another test set. {'; '.join(apart)}.")
+    slips = [
+        f"{mean:.2f} ({column.name}, {kind})"
+        for column in columns
+        for kind, mean in column.slips.items()
+    ]
+    if slips:
+        said.append(f"{SLIP} as printed; the mean of its rows is {', '.join(slips)}.")
+    return " ".join(said)
+
+
+@dataclass(frozen=True)
 class Row:
     """A direction, or an average."""
 
@@ -43,6 +94,7 @@ class Row:
     kind: str
     average: bool
     cells: tuple[Cell, ...]
+    published: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,6 +104,14 @@ class Table:
     metric: Metric
     systems: tuple[System, ...]
     rows: tuple[Row, ...]
+    published: tuple[Published, ...] = ()
+    """Columns after those of the systems."""
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """What all columns but the first are called."""
+        ours = (system.label for system in self.systems)
+        return (*ours, *(column.label for column in self.published))
 
     @property
     def marked(self) -> bool:
@@ -59,8 +119,11 @@ class Table:
         return any(cell.mark for row in self.rows for cell in row.cells)
 
 
-def table(found: Sequence[System], metric: Metric) -> Table:
-    """The scores of all systems in all directions of the first run, in whatever way."""
+def table(found: Sequence[System], metric: Metric, published: Sequence[Published] = ()) -> Table:
+    """The scores of all systems in all directions of the first run, in whatever way.
+
+    What is `published` is BLEU.
+    """
     main, shared = _directions(found), common(found)
     rows: list[Row] = []
     for kind in KINDS:
@@ -70,7 +133,15 @@ def table(found: Sequence[System], metric: Metric) -> Table:
             partial = f" of {len(averaged)} of {len(some)}" if len(averaged) < len(some) else ""
             label = f"{kind} average{partial}"
             rows.append(_average(found, averaged, label, kind, metric))
-    return Table(metric, tuple(found), (*rows, *_extra(found, shared, metric)))
+    rows += _extra(found, shared, metric)
+    beside = tuple(published) if metric == "bleu" else ()
+    return Table(metric, tuple(found), tuple(_with(row, beside) for row in rows), beside)
+
+
+def _with(row: Row, published: Sequence[Published]) -> Row:
+    """The row with its published numbers; printed averages are of all directions of a kind."""
+    key = row.kind if row.label == f"{row.kind} average" else row.label
+    return replace(row, published=tuple(column.shown(key) for column in published))
 
 
 def _directions(found: Sequence[System]) -> dict[str, DirectionScores]:

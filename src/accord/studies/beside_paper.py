@@ -1,4 +1,7 @@
-"""The tables of a reproduction: the paper's numbers beside ours, and systems against each other."""
+"""The tables of a reproduction: the paper's numbers beside ours, and systems against each other.
+
+What the paper has from others stands on the right, as printed, and is compared with nothing.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,12 +10,15 @@ from statistics import pstdev
 from accord.config.load import load
 from accord.config.schema import Experiment
 from accord.config.shipped import recipe
+from accord.errors import AccordError
 from accord.evaluation.significance import Difference
 from accord.graph import KINDS, Kind
+from accord.report.contents import ReportedRun
 from accord.report.figures import Grid, grid
 from accord.report.numbers import NONE, signed
-from accord.studies.outcome import NAMES, Outcome
-from accord.studies.paper import SYSTEMS, PaperTable, Scores
+from accord.report.paper_table import Published, published_explained
+from accord.studies.outcome import Outcome
+from accord.studies.paper import NAMES, SYSTEMS, TABLES, PaperTable, Scores
 
 ABOVE, BELOW = "▲", "▼"
 MARKS_EXPLAINED = (
@@ -34,6 +40,40 @@ def on_paper_data(experiment: Experiment, setting: str) -> bool:
     return _text(experiment) == _text(load(recipe(setting)))
 
 
+def same_data(runs: Sequence[ReportedRun], setting: str) -> bool:
+    """Whether all of these were also evaluated on the whole of the setting's test set."""
+    return all(
+        run.evaluation.split == "test"
+        and run.evaluation.limit is None
+        and run.evaluation.lines is None
+        and on_paper_data(run.experiment, setting)
+        for run in runs
+    )
+
+
+def published(runs: Sequence[ReportedRun], setting: str) -> tuple[Published, ...]:
+    """All columns of the setting's table, for a report on runs with its text."""
+    if not same_data(runs, setting):
+        raise AccordError(
+            f"these runs do not have the text of {setting}, or not all of its test set: BLEU that "
+            "was published cannot stand beside theirs",
+            where=", ".join(run.label for run in runs),
+            fix="leave --paper out; `accord compare --paper` sets differences beside the paper's",
+        )
+    return TABLES[setting].published
+
+
+def explained(paper: PaperTable, *, same_data: bool) -> str:
+    """What has to be said below the table."""
+    if not same_data:
+        return OTHER_DATA
+    return f"{MARKS_EXPLAINED} {published_explained(_others(paper))}".rstrip()
+
+
+def _others(paper: PaperTable) -> tuple[Published, ...]:
+    return paper.published[: len(paper.others)]
+
+
 def _text(experiment: Experiment) -> tuple[list[str], ...]:
     corpora = [
         f"{corpus.pair} {Path(file.path).name} {corpus.limit}"
@@ -52,26 +92,37 @@ def _text(experiment: Experiment) -> tuple[list[str], ...]:
 def beside_paper(outcome: Outcome, paper: PaperTable, *, same_data: bool) -> Grid:
     """Every direction and average: the paper's BLEU, ours with its interval, the difference.
 
-    Of another text than the paper's, ours alone.
+    Then Complete, which the paper does not have, and what it has from others. Of another text than
+    the paper's, ours alone.
     """
+    others = _others(paper) if same_data else ()
     head = ["direction"]
     for system in SYSTEMS:
         name = NAMES[system]
         head += [f"{name}, paper", "here", "difference"] if same_data else [name]
     if "complete" in outcome.systems:
         head.append("Complete")
+    head += [column.label for column in others]
     rows: list[list[str]] = []
     for kind in KINDS:
         some = _ordered(outcome, kind, paper)
-        rows += [_direction(outcome, name, paper, same_data) for name in some]
+        rows += [
+            [*_direction(outcome, name, paper, same_data), *_printed(others, name)] for name in some
+        ]
         group = kind.replace("-", "_")
         label = f"{kind} average ({len(some)})"
-        rows.append(_average(outcome, label, group, paper.averages[kind], same_data))
+        cells = _average(outcome, label, group, paper.averages[kind], same_data)
+        rows.append([*cells, *_printed(others, kind)])
     for group, label in _EXTRA.items():
         found = outcome.average("basic", group)
         if found and len(found.directions) < len(_zero_shot(outcome)):
-            rows.append(_average(outcome, label, group, paper.averages["zero-shot"], same_data))
+            cells = _average(outcome, label, group, paper.averages["zero-shot"], same_data)
+            rows.append([*cells, *_printed(others, "zero-shot")])
     return grid("BLEU, cased", head, rows)
+
+
+def _printed(others: Sequence[Published], key: str) -> list[str]:
+    return [column.shown(key) for column in others]
 
 
 def _ordered(outcome: Outcome, kind: Kind, paper: PaperTable) -> list[str]:
@@ -181,22 +232,27 @@ def lowercased(outcome: Outcome) -> Grid:
 
 def by_size(outcomes: Sequence[tuple[str, Outcome]]) -> Grid:
     """The small-data study: averages, their gains, and how far directions lie apart."""
+    complete = all("complete" in outcome.systems for _, outcome in outcomes)
+    systems = (*SYSTEMS, "complete") if complete else SYSTEMS
+    trained = [system for system in systems if system != "pivot"]
+    pairs = [(ours, theirs) for ours in systems[2:] for theirs in ("basic", "pivot")]
     head = ["lines a corpus"]
-    head += [f"{NAMES[system]}, zero-shot" for system in SYSTEMS]
-    head += ["Agree − Basic", "95 %", "Agree − Pivot", "95 %"]
-    head += [f"{NAMES[system]}, spread" for system in SYSTEMS]
-    head += ["Basic, supervised", "Agree, supervised"]
+    head += [f"{NAMES[system]}, zero-shot" for system in systems]
+    for ours, theirs in pairs:
+        head += [f"{NAMES[ours]} − {NAMES[theirs]}", "95 %"]
+    head += [f"{NAMES[system]}, spread" for system in systems]
+    head += [f"{NAMES[system]}, supervised" for system in trained]
     rows = []
     for size, outcome in outcomes:
         cells = [size]
-        for system in SYSTEMS:
+        for system in systems:
             mean = outcome.average(system, "zero_shot")
             cells.append(_with_interval(mean.bleu, mean.bleu_confidence) if mean else NONE)
-        for other in ("basic", "pivot"):
-            item = outcome.tests["agree", other].averages["zero_shot"].bleu
+        for pair in pairs:
+            item = outcome.tests[pair].averages["zero_shot"].bleu
             cells += [signed(item.difference), f"{signed(item.low)} to {signed(item.high)}"]
-        cells += [f"{_spread(outcome, system):.2f}" for system in SYSTEMS]
-        for system in ("basic", "agree"):
+        cells += [f"{_spread(outcome, system):.2f}" for system in systems]
+        for system in trained:
             mean = outcome.average(system, "supervised")
             cells.append(f"{mean.bleu:.2f}" if mean else NONE)
         rows.append(cells)

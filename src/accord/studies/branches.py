@@ -15,6 +15,7 @@ from accord.run_directory import RunDirectory
 from accord.studies.commands import assignment
 from accord.studies.plan import BURN_IN, EvaluationOptions
 from accord.training.begin import flat
+from accord.training.train_state import TrainState
 
 Branch = Literal["basic", "agree", "complete"]
 
@@ -26,7 +27,7 @@ class Options:
     split: str = "test"
     beam: int = 10
     checkpoint: str = "last"
-    complete: bool = False
+    complete: bool = True
 
     @property
     def how(self) -> EvaluationOptions:
@@ -69,9 +70,11 @@ class Study:
                 where=str(recipe),
                 fix="set 0 < objective.agreement.start < training.steps",
             )
-        if experiment.training.minutes is not None:
+        training = experiment.training
+        if training.minutes is not None or training.branch_minutes is not None:
             raise AccordError(
-                "branches are matched in updates, but training.minutes would end them by the clock",
+                "branches are matched in updates, but training.minutes or training.branch_minutes "
+                "would end them by the clock",
                 where=str(recipe),
                 fix="leave it out, and set training.steps",
             )
@@ -91,6 +94,10 @@ class Study:
     def run(self, name: str) -> Path:
         """The run directory of the burn-in or of a branch."""
         return self.directory / name
+
+    def begun(self, name: str) -> bool:
+        """Whether a run has a checkpoint."""
+        return any(self.run(name).glob("checkpoints/step-*"))
 
     def changes(self, name: str) -> tuple[str, ...]:
         """What `--set` has to change in the study's experiment for a run."""
@@ -115,7 +122,10 @@ class Study:
         return load(self.recipe, [*self.overrides, *self.changes(name)])
 
     def check_unchanged(self) -> None:
-        """Refuse to go on with other settings in a directory that has trained models."""
+        """Refuse to go on with other settings in a directory that has trained models.
+
+        Those of Complete concern it alone, and may change until it is begun.
+        """
         if not self.file.is_file() or not any(self.directory.glob("*/checkpoints/step-*")):
             return
         old, new = (
@@ -125,6 +135,7 @@ class Study:
             f"  {key}: {old.get(key, 'not set')}, now {new.get(key, 'not set')}"
             for key in sorted(old.keys() | new.keys())
             if old.get(key) != new.get(key)
+            and (self.begun("complete") or not key.startswith("objective.complete"))
         ]
         if changes:
             raise AccordError(
@@ -166,8 +177,11 @@ def trained(run: Path, wanted: Experiment) -> bool:
     if newest is None:
         return False
     patience = settings.validation.patience
-    return newest.step >= settings.steps or (
-        patience is not None and newest.state["without_best"] >= patience
+    state = TrainState.of(newest)
+    return (
+        newest.step >= settings.steps
+        or (patience is not None and state.without_best >= patience)
+        or state.seconds >= state.time_limit(settings)
     )
 
 

@@ -5,16 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import accord
 from accord.errors import AccordError
 from accord.evaluation.records import Average, DirectionScores, Evaluated, Evaluation
-from accord.evaluation.significance import Comparison, Difference, compare
+from accord.evaluation.significance import Comparison, Difference, compare, compare_seeds
 from accord.evaluation.uses import counted, uses_of
 from accord.machine import commit
 from accord.report.answer import direct, in_way, only_by_pivots
-from accord.report.contents import ReportedRun, notes, read_runs
+from accord.report.contents import History, ReportedRun, notes, read_runs
 from accord.report.figures import Grid, grid
 from accord.report.numbers import NONE, count, signed
 
@@ -27,6 +28,7 @@ AVERAGES = {
 """The columns, and what evaluations call them."""
 DIGITS = 4
 """Of figures in JSON."""
+_ROUND = ("pairs", "kept", "seconds")  # what JSON says of a round of synthetic pairs
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,23 @@ class Gain:
     """How far one run is ahead of another, or of a pivot, by paired bootstrap."""
 
     run: str
+    """Or a system, whose seeds are taken together."""
     what: str
     """For example `zero-shot − pivot of basic`."""
     test: Difference
     directions: Mapping[str, Difference]
     """The same of every direction in the mean."""
+
+
+@dataclass(frozen=True)
+class _Match:
+    """Two sides to be tested against each other, and which means of them."""
+
+    ours: Evaluated
+    theirs: Evaluated
+    other: str
+    groups: Mapping[str, str]
+    """By the name of our side: `zero-shot` or, if it is meant so, `ensemble`."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +65,8 @@ class ComparedRuns:
     against: str | None
     gains: tuple[Gain, ...]
     notes: tuple[str, ...]
+    systems: Mapping[str, tuple[ReportedRun, ...]]
+    """Runs of one system that differ in their seeds, where these are to be taken together."""
 
 
 def compare_runs(
@@ -59,10 +75,13 @@ def compare_runs(
     name: str | None = None,
     *,
     final: bool = False,
+    over_seeds: bool = False,
 ) -> ComparedRuns:
     """Read runs and test them against one, which need not be among them, and against pivots.
 
     Without the `name` of an evaluation it is one on dev sentences, or on test if this is `final`.
+    If it is `over_seeds`, each run is tested against the one of its own seed, and then all seeds of
+    a system together; `against` names any run of the system to test against.
     """
     paths = list(runs)
     base = None
@@ -74,10 +93,52 @@ def compare_runs(
     for other in found[1:]:
         _check_alike(found[0], other)
     basic = None if base is None else found[base]
-    gains = [gain for run in found for gain in _gains(run, basic)]
+    others = {run.label: _of_same_seed(found, run, basic) if over_seeds else basic for run in found}
+    gains = [gain for run in found for gain in _gains(run, others[run.label])]
+    systems = _systems(found) if over_seeds else {}
+    for name, seeds in systems.items():
+        if len(seeds) > 1:
+            gains += _gains_over_seeds(name, seeds, [others[run.label] for run in seeds])
     label = basic.label if basic else None
     said = (*notes(found), *_on_test(found[0].evaluation))
-    return ComparedRuns(chosen, tuple(paths), found, label, tuple(gains), said)
+    return ComparedRuns(chosen, tuple(paths), found, label, tuple(gains), said, systems)
+
+
+def _systems(runs: Sequence[ReportedRun]) -> dict[str, tuple[ReportedRun, ...]]:
+    """Runs by what they are called before their seeds."""
+    found: dict[str, tuple[ReportedRun, ...]] = {}
+    for run in runs:
+        name, _ = _system_and_seed(run)
+        found[name] = (*found.get(name, ()), run)
+    return found
+
+
+def _system_and_seed(run: ReportedRun) -> tuple[str, str]:
+    name, _, seed = Path(run.label).name.rpartition("-")
+    if not name or not seed.isdigit():
+        raise AccordError(
+            f"{run.label} does not say which seed of which system it is",
+            where="--over-seeds",
+            fix="name runs SYSTEM-SEED, as `accord study` does: complete-1",
+        )
+    return name, seed
+
+
+def _of_same_seed(
+    runs: Sequence[ReportedRun], run: ReportedRun, basic: ReportedRun | None
+) -> ReportedRun | None:
+    """The run of the system of `basic` that has the seed of `run`."""
+    if basic is None:
+        return None
+    wanted = (_system_and_seed(basic)[0], _system_and_seed(run)[1])
+    for other in runs:
+        if _system_and_seed(other) == wanted:
+            return other
+    raise AccordError(
+        f"there is no run {'-'.join(wanted)} to test {run.label} against",
+        where="--over-seeds",
+        fix="list the runs of all seeds, those of the system to test against too",
+    )
 
 
 def _on_test(evaluation: Evaluation) -> Iterator[str]:
@@ -112,34 +173,50 @@ def _how(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _gains(run: ReportedRun, basic: ReportedRun | None) -> Iterator[Gain]:
+    for match in _matches(run, basic):
+        yield from _tested(run.label, match, match.other, compare(match.ours, match.theirs))
+
+
+def _gains_over_seeds(
+    name: str, runs: Sequence[ReportedRun], others: Sequence[ReportedRun | None]
+) -> Iterator[Gain]:
+    """The same tests, of means over seeds."""
+    matched = [list(_matches(*pair)) for pair in zip(runs, others, strict=True)]
+    if len({len(matches) for matches in matched}) > 1:
+        raise AccordError(
+            f"the seeds of {name} were not all evaluated by their pivot, or as an ensemble",
+            fix="run `accord evaluate` on all of them with the same options",
+        )
+    basic = others[0]
+    for seeds in zip(*matched, strict=True):
+        found = compare_seeds([(match.ours, match.theirs) for match in seeds])
+        other = seeds[0].other
+        if basic is not None:
+            other = other.replace(basic.label, _system_and_seed(basic)[0])
+        yield from _tested(name, seeds[0], other, found)
+
+
+def _matches(run: ReportedRun, basic: ReportedRun | None) -> Iterator[_Match]:
     ours, ensemble = run.evaluated, run.evaluation.by_ensemble
+    zero_shot = {"zero-shot": "zero_shot"}
     if basic is not None and basic is not run:
         theirs = basic.evaluated
-        plain = compare(direct(ours), direct(theirs))
-        yield from _gain(run, "supervised", basic.label, plain, "supervised")
-        yield from _gain(run, "zero-shot", basic.label, plain, "zero_shot")
+        both = {"supervised": "supervised", **zero_shot}
+        yield _Match(direct(ours), direct(theirs), basic.label, both)
         if theirs.evaluation.via_pivot:
             pivot, name = through_pivot(theirs), f"pivot of {basic.label}"
-            past = compare(direct(ours), pivot)
-            yield from _gain(run, "zero-shot", name, past, "zero_shot")
+            yield _Match(direct(ours), pivot, name, zero_shot)
             if ensemble:
-                both = compare(in_way(ours, ensemble), pivot)
-                yield from _gain(run, "ensemble", name, both, "zero_shot")
+                yield _Match(in_way(ours, ensemble), pivot, name, {"ensemble": "zero_shot"})
         if only_by_pivots(run.evaluation):
-            yield from _pivot_gains(run, basic)
+            # It has nothing else to show where there is no data.
+            by_pivot = {"via pivot": "zero_shot"}
+            yield _Match(through_pivot(ours), direct(theirs), basic.label, by_pivot)
+            if theirs.evaluation.via_pivot:
+                other = f"pivot of {basic.label}"
+                yield _Match(through_pivot(ours), through_pivot(theirs), other, by_pivot)
     if run.evaluation.via_pivot:
-        own = compare(direct(ours), through_pivot(ours))
-        yield from _gain(run, "zero-shot", "own pivot", own, "zero_shot")
-
-
-def _pivot_gains(run: ReportedRun, basic: ReportedRun) -> Iterator[Gain]:
-    """Those of a run that has nothing else to show where there is no data."""
-    ours, theirs = through_pivot(run.evaluated), basic.evaluated
-    plain = compare(ours, direct(theirs))
-    yield from _gain(run, "via pivot", basic.label, plain, "zero_shot")
-    if theirs.evaluation.via_pivot:
-        past = compare(ours, through_pivot(theirs))
-        yield from _gain(run, "via pivot", f"pivot of {basic.label}", past, "zero_shot")
+        yield _Match(direct(ours), through_pivot(ours), "own pivot", zero_shot)
 
 
 def through_pivot(evaluated: Evaluated) -> Evaluated:
@@ -147,11 +224,12 @@ def through_pivot(evaluated: Evaluated) -> Evaluated:
     return in_way(evaluated, evaluated.evaluation.via_pivot)
 
 
-def _gain(run: ReportedRun, what: str, other: str, found: Comparison, group: str) -> Iterator[Gain]:
-    if group in found.averages:
-        mean = found.averages[group]
-        each = {row.name: row.bleu for row in found.directions if row.name in mean.directions}
-        yield Gain(run.label, f"{what} − {other}", mean.bleu, each)
+def _tested(run: str, match: _Match, other: str, found: Comparison) -> Iterator[Gain]:
+    for what, group in match.groups.items():
+        if group in found.averages:
+            mean = found.averages[group]
+            each = {row.name: row.bleu for row in found.directions if row.name in mean.directions}
+            yield Gain(run, f"{what} − {other}", mean.bleu, each)
 
 
 # --- As tables.
@@ -182,12 +260,25 @@ def _overview(found: ComparedRuns) -> Grid:
         ]
         for run in found.runs
     ]
+    rows += [
+        [name, "", "", *(_over_seeds(runs, group) for group in shown.values())]
+        for name, runs in found.systems.items()
+        if len(runs) > 1
+    ]
     caption = f"{found.evaluation}: mean BLEU ± half the 95 % interval"
     return grid(caption, ["run", "updates", "seconds", *shown], rows)
 
 
 def _mean(average: Average | None) -> str:
     return NONE if average is None else f"{average.bleu:.2f} ±{average.bleu_confidence:.2f}"
+
+
+def _over_seeds(runs: Sequence[ReportedRun], group: str) -> str:
+    """The mean over seeds of what all of them have."""
+    means = [
+        run.evaluation.averages[group].bleu for run in runs if group in run.evaluation.averages
+    ]
+    return f"{fmean(means):.2f}" if len(means) == len(runs) else NONE
 
 
 def _tests(found: ComparedRuns) -> Grid:
@@ -222,7 +313,7 @@ def figures(found: ComparedRuns, command: Sequence[str]) -> dict[str, Any]:
         "accord": accord.__version__,
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
-        "runs": [_run_figures(run) for run in found.runs],
+        "runs": [_run_figures(run, _speed_of(found)) for run in found.runs],
         "against": found.against,
         "differences": [
             {
@@ -239,7 +330,12 @@ def figures(found: ComparedRuns, command: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _run_figures(run: ReportedRun) -> dict[str, Any]:
+def _speed_of(found: ComparedRuns) -> float | None:
+    """Gold tokens per second of the run that costs are measured by."""
+    return next((run.history.gold_speed for run in found.runs if run.label == found.against), None)
+
+
+def _run_figures(run: ReportedRun, usual: float | None) -> dict[str, Any]:
     origin, known = run.evaluation.origin, run.environment
     means = {
         column: mean
@@ -251,6 +347,7 @@ def _run_figures(run: ReportedRun) -> dict[str, Any]:
         "checkpoint": origin.checkpoint,
         "updates": origin.step,
         "seconds": run.history.seconds,
+        **_course_figures(run.history, usual),
         "data": run.manifest["fingerprint"],
         "times scored": _times(run),
         "command": shlex.join(["accord", *map(str, (known.get("command") or [])[1:])]),
@@ -265,6 +362,30 @@ def _run_figures(run: ReportedRun) -> dict[str, Any]:
         "off_target": _rounded({column: mean.off_target for column, mean in means.items()}),
         "exact_match": _rounded({column: mean.exact_match for column, mean in means.items()}),
         "directions": {row.name: _direction_figures(row) for row in run.evaluation.rows},
+    }
+
+
+def _course_figures(history: History, usual: float | None) -> dict[str, Any]:
+    """How training went: speed, cost per gold token against the `usual` speed, rounds, validations.
+
+    All of the run's own updates: those before a branch are in the log of another run.
+    """
+    speed = history.gold_speed
+    kinds = [(k, w) for k in ("supervised", "zero-shot") for w in ("cross_entropy", "bleu")]
+    return {
+        "gold tokens per second": None if speed is None else round(speed),
+        "cost": round(usual / speed, DIGITS) if usual and speed else None,
+        "rounds": [{key: line.get(key) for key in _ROUND} for line in history.rounds],
+        "validations": {
+            str(item.step): _rounded(
+                {"seconds": item.seconds}
+                | {
+                    f"{kind} {what.replace('_', '-')}": item.mean(kind, what)
+                    for kind, what in kinds
+                }
+            )
+            for item in history.validations
+        },
     }
 
 

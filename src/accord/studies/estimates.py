@@ -129,7 +129,8 @@ def _sizes(experiment: Experiment) -> dict[str, int]:
     from accord.models.build import build_model
 
     with torch.device("meta"):
-        model = build_model(experiment.model, experiment.vocabulary.size, 0)
+        size, languages = experiment.vocabulary.size, len(experiment.languages)
+        model = build_model(experiment.model, size, 0, languages)
     return {name: parameter.numel() for name, parameter in model.named_parameters()}
 
 

@@ -25,9 +25,8 @@ from accord.studies.claims import (
     judge_robust,
     not_tested,
 )
-from accord.studies.paper import TABLES, PaperTable, System
+from accord.studies.paper import NAMES, TABLES, PaperTable, System
 
-NAMES = {"basic": "Basic", "pivot": "Pivot", "agree": "Agree", "complete": "Complete"}
 _GROUPS: dict[Kind, str] = {"supervised": "supervised", "zero-shot": "zero_shot"}
 # Which tests are made: the first against the second.
 _TESTS = (

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from accord.config.model_settings import ModelSettings
+from accord.config.objectives import CompleteConfig
 from accord.config.schema import Experiment
 from accord.files import atomic_write
 from accord.machine import commit
@@ -58,7 +59,7 @@ def _by_table(plan: Plan, outcome: Outcome) -> Iterator[str]:
     same = tables.on_paper_data(plan.studies[0].experiment, plan.setting.name)
     yield "## The paper's table\n"
     yield from markdown(tables.beside_paper(outcome, paper, same_data=same))
-    yield f"{tables.MARKS_EXPLAINED if same else tables.OTHER_DATA}\n"
+    yield f"{tables.explained(paper, same_data=same)}\n"
     if len(paper.counts["zero-shot"]) > 1:
         yield (
             "Over which zero-shot directions the paper's average is, it does not say: "
@@ -67,7 +68,8 @@ def _by_table(plan: Plan, outcome: Outcome) -> Iterator[str]:
     yield from markdown(tables.lowercased(outcome))
     yield "## Tests\n"
     yield from markdown(tables.tests(outcome, paper))
-    yield "All figures: [report.html](report.html), [report.md](report.md).\n"
+    yield "All figures: [report.html](report.html), [report.md](report.md), "
+    yield "[the table for LaTeX](report.tex).\n"
 
 
 def _by_size(plan: Plan, outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -155,6 +157,12 @@ def _settings(plan: Plan, outcome: Outcome) -> Grid:
         facts["agreement"] = (
             f"weight {agreement.weight:g} by {agreement.normalize}, {agreement.decoding}, "
             f"{agreement.measure}, third language {agreement.auxiliary}"
+        )
+    if "complete" in outcome.systems:
+        complete = study.run_experiment("complete").objective.complete or CompleteConfig()
+        facts["complete"] = (
+            f"weight {complete.weight:g}, every {complete.every}, teacher {complete.teacher.kind}, "
+            f"{' and '.join(complete.parts)}"
         )
     return grid("", ["", ""], ([key, str(value)] for key, value in facts.items()), prose=True)
 

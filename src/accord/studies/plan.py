@@ -99,7 +99,11 @@ class StudyPlan(Section):
     before: tuple[str, ...] = ()
     """Commands that make what the study needs; they are shown where it is missing."""
     basic: dict[str, Any] | None = None
-    """Settings of the run that all branches continue; without it each of them begins afresh."""
+    """Settings of the run that all branches continue; without it each of them begins afresh, as
+    does a branch with `training.init_from: null`."""
+    first: dict[str, Settings] = Field(default_factory=dict)
+    """Settings of runs that branches read, such as language models, by name: trained before all
+    branches, afresh, and not evaluated."""
     branches: Annotated[dict[str, Settings], Field(min_length=1)]
     """Settings of the branches, by name."""
     seeds: Annotated[tuple[Annotated[Whole, Field(ge=0)], ...], Field(min_length=1)] = (1, 2, 3)
@@ -144,7 +148,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class PlannedStudy:
-    """All runs of a plan: first those that others continue, or are tested against."""
+    """All runs of a plan: first those that others continue, read, or are tested against."""
 
     file: Path
     plan: StudyPlan
@@ -209,7 +213,7 @@ def plan_study(
         source,
         place,
         tuple(made.variants),
-        tuple(made.origin(v) for v in made.variants) if plan.basic is not None else (),
+        tuple(run for v in made.variants for run in made.origins(v)),
         tuple(made.branch(name, v) for name in names for v in made.variants),
     )
     _check_sets(study)
@@ -270,7 +274,7 @@ def _check(plan: StudyPlan, only: Sequence[str], where: Callable[[Location], str
 
 
 def _directories(plan: StudyPlan) -> Iterator[tuple[Location, Sequence[str]]]:
-    yield ("branches",), list(plan.branches)
+    yield ("branches",), [*plan.first, *plan.branches]
     yield ("variants",), list(plan.variants)
 
 
@@ -290,15 +294,23 @@ class _Planner:
     variants: Mapping[str, dict[str, Any]]
     where: Callable[[Location], str]
 
-    def origin(self, variant: str) -> PlannedRun:
-        settings = {**(self.plan.basic or {}), **self.variants[variant]}
-        settings |= settings.pop("basic", None) or {}
-        return self._run(BURN_IN, variant, settings, ("basic",))
+    def origins(self, variant: str) -> Iterator[PlannedRun]:
+        """What has to be there before the branches."""
+        if self.plan.basic is not None:
+            settings = {**self.plan.basic, **self.variants[variant]}
+            settings |= settings.pop("basic", None) or {}
+            yield self._run(BURN_IN, variant, settings, ("basic",))
+        for name, given in self.plan.first.items():
+            yield self._run(name, variant, self._with_variant(given, variant), ("first", name))
 
     def branch(self, name: str, variant: str) -> PlannedRun:
-        settings = {**self.plan.branches[name], **self.variants[variant]}
-        settings.pop("basic", None)
+        settings = self._with_variant(self.plan.branches[name], variant)
         return self._run(name, variant, settings, ("branches", name))
+
+    def _with_variant(self, given: Mapping[str, Any], variant: str) -> dict[str, Any]:
+        settings = {**given, **self.variants[variant]}
+        settings.pop("basic", None)
+        return settings
 
     def _directory(self, branch: str, variant: str) -> Path:
         return self.out / f"{slug(branch)}-{slug(variant)}"
@@ -310,8 +322,8 @@ class _Planner:
         directory = self._directory(branch, variant)
         places = {"{out}": str(self.out), "{variant}": slug(variant)}
         filled = {"run": str(directory), **{k: _filled(v, places) for k, v in settings.items()}}
-        if self.plan.basic is not None and branch != BURN_IN:
-            filled["training.init_from"] = str(self._directory(BURN_IN, variant))
+        if self.plan.basic is not None and at[0] == "branches":
+            filled.setdefault("training.init_from", str(self._directory(BURN_IN, variant)))
         changes = tuple(assignment(key, value) for key, value in filled.items())
         try:
             experiment = load(self.experiment, changes)
@@ -321,8 +333,10 @@ class _Planner:
 
     def _refuse_ours(self, settings: Mapping[str, Any], at: Location) -> None:
         """Decided by the plan, so that runs lie where they are looked for."""
-        continued = {"training.init_from": "leave it out, or `basic`"} if self.plan.basic else {}
-        for key, fix in {"run": "--out says where runs lie", **continued}.items():
+        ours = {"run": "--out says where runs lie"}
+        if self.plan.basic and settings.get("training.init_from") is not None:
+            ours["training.init_from"] = "leave it out, or `basic`; null begins afresh"
+        for key, fix in ours.items():
             if key in settings:
                 where = f"{self.where((*at, key))}, key {key}"
                 raise AccordError(f"{key} is decided by the study itself", where=where, fix=fix)

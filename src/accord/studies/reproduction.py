@@ -13,9 +13,10 @@ from accord.errors import AccordError
 from accord.fetching.catalogue import dataset
 from accord.fetching.fetch import missing
 from accord.studies import branches as state
+from accord.studies.beside_paper import on_paper_data
 from accord.studies.branches import Options, Study
 from accord.studies.commands import Command, assignment, set_options
-from accord.studies.paper import Scale, Setting, size_name
+from accord.studies.paper import TABLES, Scale, Setting, size_name
 from accord.studies.plan import BURN_IN
 
 Kind = Literal["fetch", "experiment", "prepare", "train", "evaluate", "report"]
@@ -109,8 +110,27 @@ def make_plan(
         arguments=tuple(fetching),
         done=partial(_fetched, setting, data, studies, options),
     )
-    stages = (first, *(stage for study in studies for stage in _stages(study, options)))
+    shown = _published(setting, studies)
+    stages = (first, *(stage for study in studies for stage in _stages(study, options, shown)))
     return Plan(setting, scale, directory, data, options, tuple(studies), stages, tuple(sizes))
+
+
+def check_origin(plan: Plan) -> None:
+    """Refuse a further branch where the burn-in of the others is gone.
+
+    A reproduction that was begun without Complete gets it from the same checkpoint, or not at all.
+    """
+    for study in plan.studies:
+        begun = [name for name in plan.options.branches if study.begun(name)]
+        lacking = [name for name in plan.options.branches if name not in begun]
+        if begun and lacking and not _trained(study, (BURN_IN,)):
+            raise AccordError(
+                f"{lacking[0]} has no checkpoint to begin from: {begun[0]} was trained here, but "
+                f"the burn-in that it branched off is gone or was trained otherwise",
+                where=str(study.run(BURN_IN)),
+                fix="restore it, or give another place: --out DIR"
+                + ("; --no-complete leaves Complete out" if lacking == ["complete"] else ""),
+            )
 
 
 def _refuse(override: str) -> None:
@@ -182,7 +202,15 @@ def _moved(experiment: Experiment, data: Path) -> Iterator[str]:
             yield assignment(f"{split}.{i}.path", below(item.path))
 
 
-def _stages(study: Study, options: Options) -> Iterator[Stage]:
+def _published(setting: Setting, studies: Sequence[Study]) -> tuple[str, ...]:
+    """For `accord report`: the columns of the paper, where its text is ours."""
+    has_table = setting.name in TABLES and all(
+        on_paper_data(study.experiment, setting.name) for study in studies
+    )
+    return ("--paper", setting.name) if has_table else ()
+
+
+def _stages(study: Study, options: Options, published: Sequence[str]) -> Iterator[Stage]:
     file = str(study.file)
     yield Stage(
         kind="experiment",
@@ -217,13 +245,13 @@ def _stages(study: Study, options: Options) -> Iterator[Stage]:
     yield Stage(
         kind="report",
         title="the report",
-        arguments=("report", *runs, "--name", options.evaluation, *pages),
+        arguments=("report", *runs, "--name", options.evaluation, *published, *pages),
         done=bool,  # never done: it takes seconds, and is always of the newest figures
         study=study,
     )
 
 
-_PAGES = (("html", "html"), ("markdown", "md"))
+_PAGES = (("html", "html"), ("markdown", "md"), ("latex", "tex"))
 
 
 def _place(name: str) -> int:

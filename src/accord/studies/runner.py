@@ -38,7 +38,7 @@ from accord.models.checkpoint import Checkpoints
 from accord.run_directory import RunDirectory
 from accord.studies import branches as state
 from accord.studies.commands import Command, Processes, set_options
-from accord.studies.plan import BURN_IN, EvaluationOptions, PlannedRun, PlannedStudy
+from accord.studies.plan import EvaluationOptions, PlannedRun, PlannedStudy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ def _commands(study: PlannedStudy, run: PlannedRun, journal: Journal) -> Iterato
             done=partial(_averaged, place),
             run=run,
         )
-    if run.branch == BURN_IN:
+    if run in study.origins:
         return
     for options in plan.evaluate:
         yield StudyCommand(
@@ -183,9 +183,9 @@ class Runner:
         with ThreadPoolExecutor(study.plan.parallel) as pool:
             try:
                 # A pool works in order: no branch waits for a run that has not begun.
-                origins = {run.variant: pool.submit(self._finish, run) for run in study.origins}
+                origins = [(run.variant, pool.submit(self._finish, run)) for run in study.origins]
                 jobs = [
-                    pool.submit(self._finish, run, origins.get(run.variant))
+                    pool.submit(self._finish, run, [job for v, job in origins if v == run.variant])
                     for run in study.branches
                 ]
                 for job in jobs:
@@ -206,9 +206,9 @@ class Runner:
                 self._compare()
                 keep()
 
-    def _finish(self, run: PlannedRun, origin: "Future[bool] | None" = None) -> bool:
-        """All commands of a run; whether they went well. A branch waits for what it continues."""
-        if origin is not None and not origin.result():
+    def _finish(self, run: PlannedRun, origins: Sequence["Future[bool]"] = ()) -> bool:
+        """All commands of a run; whether they went well. A branch waits for what it may read."""
+        if not all(origin.result() for origin in origins):
             return False
         planned = list(_commands(self.study, run, self._journal))
         training = (item for item in planned if item.evaluation is None)

@@ -6,7 +6,8 @@ from statistics import fmean
 
 from accord.files import atomic_write
 from accord.report.charts import Chart, Series, document
-from accord.studies.outcome import NAMES, Outcome
+from accord.studies.outcome import Outcome
+from accord.studies.paper import NAMES
 
 # Colours of the charts; dots tell the systems apart without them, too.
 _LOOKS = {"basic": (1, True), "pivot": (5, False), "agree": (0, False), "complete": (2, True)}

@@ -15,20 +15,20 @@ from accord.report.numbers import NONE, count, signed
 from accord.studies import beside_paper as tables
 from accord.studies.claims import ROBUST, Judged
 from accord.studies.compare import ComparedRuns, interval
-from accord.studies.outcome import NAMES, Outcome, judge, judge_sizes, outcome_of
+from accord.studies.outcome import Outcome, judge, judge_sizes, outcome_of
 from accord.studies.page import markdown
-from accord.studies.paper import SYSTEMS, TABLES, System
+from accord.studies.paper import NAMES, SYSTEMS, TABLES, System
 from accord.studies.sizes_figure import mean_bleu, zero_shot_pairs
 
 
 def system_of(experiment: Experiment) -> str | None:
     """The paper's name for what a run was trained with; none for what the paper does not know."""
     objective = experiment.objective
-    others = {"agree": objective.agreement, "complete": objective.complete}
-    found = [name for name, section in others.items() if section is not None]
-    if objective.consistency is not None or len(found) > 1:
+    names = {"agreement": "agree", "complete": "complete"}
+    found = [key for key, section in objective if section is not None]
+    if len(found) > 1 or experiment.model.generator is not None:
         return None
-    return found[0] if found else "basic"
+    return names.get(found[0]) if found else "basic"
 
 
 # --- Beside the paper.
@@ -64,17 +64,9 @@ def beside_paper(found: ComparedRuns, paper: str) -> list[PaperComparison]:
             runs["complete"] = place[complete[0]]
         outcome = outcome_of(runs, found.evaluation)
         judged = [item for item in judge(paper, outcome) if item.verdict != "not tested here"]
-        made.append(PaperComparison(label, outcome, tuple(judged), _same_data(outcome, paper)))
+        same = tables.same_data(outcome.report.runs, paper)
+        made.append(PaperComparison(label, outcome, tuple(judged), same))
     return made
-
-
-def _same_data(outcome: Outcome, paper: str) -> bool:
-    return all(
-        run.evaluation.limit is None
-        and run.evaluation.lines is None
-        and tables.on_paper_data(run.experiment, paper)
-        for run in outcome.report.runs
-    )
 
 
 def _by_system(found: ComparedRuns, which: Sequence[int]) -> dict[str, list[str]]:
@@ -104,7 +96,7 @@ def paper_page(items: Sequence[PaperComparison], paper: str) -> Iterator[str]:
         yield f"## {item.agree} beside the paper: {printed.title}\n"
         same = item.same_data
         yield from markdown(tables.beside_paper(item.outcome, printed, same_data=same))
-        yield f"{tables.MARKS_EXPLAINED if same else tables.OTHER_DATA}\n"
+        yield f"{tables.explained(printed, same_data=same)}\n"
         yield from markdown(tables.tests(item.outcome, printed))
         yield from markdown(tables.lowercased(item.outcome))
         for judged in item.verdicts:

@@ -1,5 +1,6 @@
 """What a person sees of training: what is to come, a line that moves, a row for each validation."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -23,19 +24,21 @@ def prospect(
     per_epoch: int,
     done: int,
     seconds: float,
+    limit: float,
     per_update: float | None,
     on_cpu: bool,
 ) -> Iterator[str]:
     """What is to come, in sentences, before the first update.
 
-    `done` updates took `seconds`; `per_update` is how long one takes, where that is known.
+    `done` updates took `seconds` of at most `limit`; `per_update` is how long one takes, where that
+    is known.
     """
     settings = experiment.training
     yield (
         f"{experiment.model.kind}: {parameters:,} parameters; batches of "
         f"{settings.batch_tokens:,} tokens, {per_epoch:,} updates per epoch"
     )
-    left, by_clock = settings.steps - done, _time_limit(settings) - seconds
+    left, by_clock = settings.steps - done, limit - seconds
     if left <= 0 or by_clock <= 0:
         return
     if per_update is None:
@@ -48,7 +51,7 @@ def prospect(
         f"{left:,} updates to do ({left / per_epoch:,.1f} epochs): about {duration(needed)}, "
         "validations not counted"
     )
-    if on_cpu and needed > _LONG and settings.minutes is None:
+    if on_cpu and needed > _LONG and math.isinf(limit):
         yield (
             f"long for a CPU; to end it after 10 minutes, at about {int(_LONG / per_update):,} "
             "updates, add\n  --set training.minutes=10"
@@ -65,22 +68,20 @@ def duration(seconds: float) -> str:
     return f"{whole} second{'s' * (whole > 1)}"
 
 
-def _time_limit(settings: TrainingSettings) -> float:
-    return float("inf") if settings.minutes is None else 60 * settings.minutes
-
-
 class Display:
     """Tells `progress` how training goes, whatever `log_every` is."""
 
     def __init__(self, progress: Progress, settings: TrainingSettings) -> None:
         self._progress = progress
         self._settings = settings
+        self._limit = math.inf
         self._shown = -_EVERY
         self._line = Line("", 0.0, "")
         self._before = (0.0, 0)  # seconds and updates of the last line of the log
 
-    def begin(self, step: int) -> None:
-        """Training is about to begin, or to go on."""
+    def begin(self, step: int, limit: float = math.inf) -> None:
+        """Training is about to begin, or to go on; it ends when it has taken `limit` seconds."""
+        self._limit = limit
         self._progress.start("training", self._settings.steps)
         self._progress.reach(step)
 
@@ -107,14 +108,14 @@ class Display:
         took = self._before[0] + (values["seconds"] or 0.0)
         updates = self._before[1] + int(values["steps"] or 0)
         left = (self._settings.steps - step) * took / max(updates, 1)
-        return max(0.0, min(left, _time_limit(self._settings) - seconds))
+        return max(0.0, min(left, self._limit - seconds))
 
     def _drawn(self, step: int, seconds: float, values: Values, left: float) -> Line:
-        steps, minutes = self._settings.steps, self._settings.minutes
+        steps, limit = self._settings.steps, self._limit
         count, share = f"{step:,}/{steps:,}", step / steps
-        if minutes is not None:
-            count = f"{step:,} in {seconds / 60:.1f}/{minutes:g} min"
-            share = max(share, seconds / (60 * minutes))
+        if math.isfinite(limit):
+            count = f"{step:,} in {seconds / 60:.1f}/{round(limit / 60, 2):g} min"
+            share = max(share, seconds / limit)
         loss, speed = values["loss"], values["target_tokens_per_s"] or 0.0
         text = f"loss {float('nan') if loss is None else loss:.3f} {_short(speed)} tok/s"
         return Line(count, min(share, 1.0), f"{text} left {clock(left)}")

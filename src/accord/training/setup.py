@@ -10,6 +10,7 @@ import torch
 from accord.config.schema import Experiment
 from accord.data.batches import Batch, Position
 from accord.data.store import Store, trained_corpora
+from accord.data.vocabulary import FIRST_TAG
 from accord.data.windows import window_count
 from accord.errors import AccordError
 from accord.models.checkpoint import Checkpoint, Checkpoints, open_checkpoint
@@ -29,7 +30,9 @@ def hardware(world: World, threads: int, bf16: bool) -> str:
     return f"{where}, {world.size} processes" if world.size > 1 else where
 
 
-def identity(experiment: Experiment, store: Store, world: World) -> dict[str, Any]:
+def identity(
+    experiment: Experiment, store: Store, world: World, *, one_direction: bool = False
+) -> dict[str, Any]:
     """What a checkpoint's tensors and its position in the data belong to."""
     settings = experiment.training
     windows = window_count(trained_corpora(store.corpora, experiment.graph.supervised))
@@ -44,6 +47,7 @@ def identity(experiment: Experiment, store: Store, world: World) -> dict[str, An
             # Runs from before there were windows had other batches where there are several now.
             **({"windows": windows} if windows > 1 else {}),
             **({"directions": sorted(settings.directions)} if settings.directions else {}),
+            **({"one_direction": True} if one_direction else {}),
         },
     }
 
@@ -77,7 +81,9 @@ def resume(
         progress.note(f"resuming from step {checkpoint.step:,}")
     checkpoint.load_model(model)
     if checkpoint.state["optimizer"] == present["optimizer"]:
-        checkpoint.load_optimizer(model, optimizer)
+        new = checkpoint.load_optimizer(model, optimizer)
+        if new:
+            progress.note(f"the optimiser begins without memory of {new:,} new parameters")
     else:
         progress.note("another optimiser than before: it begins without memory")
     before, now = checkpoint.state.get("processes", world.size), world.size
@@ -91,6 +97,7 @@ def resume(
         # A branch keeps its own best, by its own validations: the origin's is not in its folder.
         state.best, state.best_step, state.without_best = None, None, 0
         state.objectives = {}  # nor is what they went on from
+        state.branched_at = state.seconds
     if checkpoint.state["data"] != present["data"]:
         state.position = Position(state.position.epoch + 1)
         progress.note("other batches than before: continuing with the next epoch")
@@ -200,10 +207,12 @@ def synthetic_batch(rows: int, length: int, vocabulary_size: int) -> Batch:
     """A full batch of this shape; its tokens mean nothing."""
     generator = np.random.default_rng(0)
     tokens = generator.integers(vocabulary_size // 2, vocabulary_size, (rows, length))
+    source_BS = tokens.astype(np.int32)
+    source_BS[:, 0] = FIRST_TAG
     lengths = np.full(rows, length)
     none = np.zeros(rows, dtype=np.int16)
     return Batch(
-        tokens.astype(np.int32),
+        source_BS,
         lengths,
         tokens.astype(np.int32),
         lengths,

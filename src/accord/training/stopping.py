@@ -1,12 +1,18 @@
-"""Stop signals: when training ends before its goal, and who said so."""
+"""Stop signals and the clock: when training ends before its goal, and who said so."""
 
+import math
 import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
+from accord.config.schema import TrainingSettings
+from accord.ops.distributed import World
 from accord.progress import Progress
+from accord.training.train_state import TrainState
+
+_FASTER = 1.5  # how much faster than so far updates may still become
 
 
 @dataclass(frozen=True)
@@ -15,6 +21,52 @@ class End:
 
     reason: str
     finished: bool = True
+
+
+class Clock:
+    """Training time as all processes know it, which each of them measures for itself.
+
+    What they must do alike follows the first one's, as it was when they last agreed.
+    """
+
+    def __init__(self, settings: TrainingSettings, state: TrainState, world: World) -> None:
+        self.limit = state.time_limit(settings)
+        """Seconds of training at which it ends, or infinity."""
+        self._settings, self._state, self._world = settings, state, world
+        self._began = (state.step, state.seconds)
+        self._seconds = state.seconds
+
+    def agree(self) -> bool:
+        """Take over the time of the first process; whether it is up. All must ask alike."""
+        if math.isinf(self.limit):
+            return False
+        self._seconds = float(self._world.share(repr(self._state.seconds)))
+        return self._seconds >= self.limit
+
+    @property
+    def reason(self) -> str:
+        """Which time is up."""
+        whole, own = self._settings.minutes, self._settings.branch_minutes
+        minutes = whole if whole is not None and self.limit == 60 * whole else own
+        return f"{minutes:g} minutes are over"
+
+    @property
+    def rate(self) -> float:
+        """The share of the learning rate that its fall at the end of the time leaves."""
+        minutes = self._settings.optimizer.decay_minutes
+        if minutes is None:
+            return 1.0
+        return min(1.0, max(0.0, self.limit - self._seconds) / (60 * minutes))
+
+    def latest_step(self) -> int:
+        """A step that training will hardly get past in the time it has."""
+        steps, (step, seconds) = self._settings.steps, self._began
+        done, took = self._state.step - step, self._seconds - seconds
+        if math.isinf(self.limit) or not done or took <= 0:
+            return steps
+        return min(
+            steps, step + done + math.ceil(_FASTER * (self.limit - self._seconds) * done / took)
+        )
 
 
 class StopSignals:

@@ -4,6 +4,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from accord.config.schema import TrainingSettings
 from accord.data.batches import Position
 from accord.models.checkpoint import Checkpoint, objective_states
 from accord.training.running_totals import Totals
@@ -16,6 +17,8 @@ class TrainState:
     step: int = 0
     position: Position = field(default_factory=Position)
     seconds: float = 0.0
+    branched_at: float = 0.0
+    """`seconds` of the run that this one branched off, there and then."""
     skipped: int = 0
     bad_in_a_row: int = 0
     best: float | None = None
@@ -42,6 +45,14 @@ class TrainState:
         if self.best_by != what:
             self.best, self.best_step, self.without_best = None, None, 0
         self.best_by = what
+
+    def time_limit(self, settings: TrainingSettings) -> float:
+        """The `seconds` at which the run ends by the clock; infinite where only updates count."""
+        whole, own = (
+            math.inf if minutes is None else 60 * minutes
+            for minutes in (settings.minutes, settings.branch_minutes)
+        )
+        return min(whole, self.branched_at + own)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, all but the step, which a checkpoint names itself."""

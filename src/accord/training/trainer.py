@@ -37,7 +37,7 @@ from accord.training.loggers import check_loggers, open_loggers
 from accord.training.optim import build_optimizer, learning_rate, set_learning_rate
 from accord.training.running_totals import Window
 from accord.training.setup import hardware, identity, parts_that_fit, resume, seconds_per_update
-from accord.training.stopping import End, StopSignals
+from accord.training.stopping import Clock, End, StopSignals
 from accord.training.update import Updater
 from accord.training.validation import Scores, Validator
 
@@ -117,12 +117,17 @@ class Trainer:
         progress.note(f"on {hardware(world, use_threads(self.settings.threads), self.bf16)}")
         progress.reach(0, "building the model")
         self.model = build_model(
-            experiment.model, len(self.store.vocabulary), experiment.training_seed
+            experiment.model,
+            len(self.store.vocabulary),
+            experiment.training_seed,
+            len(self.store.languages),
         ).to(world.device)
         self.optimizer = build_optimizer(
             self.settings.optimizer.kind, self.model, learning_rate=self.settings.optimizer.peak
         )
-        self.identity = identity(experiment, self.store, world)
+        self.identity = identity(
+            experiment, self.store, world, one_direction=self.model.one_direction
+        )
         self.state = resume(
             self.checkpoints,
             self.identity,
@@ -132,6 +137,7 @@ class Trainer:
             progress,
             origin=self._origin(),
         )
+        self.clock = Clock(self.settings, self.state, world)
         self.objectives = build(
             Context(experiment, self.store, world, self.model, self.directory, self.bf16, progress)
         )
@@ -154,6 +160,7 @@ class Trainer:
             temperature=self.settings.temperature,
             rank=world.rank,
             world_size=world.size,
+            one_direction=self.model.one_direction,
         )
         if self.stream.windows > 1:
             progress.note(
@@ -168,6 +175,7 @@ class Trainer:
         self.scores: Scores | None = None
         self.log: MetricsLog | None = None
         self._warned: set[str] = set()
+        self._rate = 0.0  # of the last update
         self._prepared = self.step  # steps whose batches the background has made ready
         self._begin_objectives()
 
@@ -180,7 +188,9 @@ class Trainer:
             if self.log is not None:
                 self.log.write(kind, step, values)
 
-        session = Session(self.cut, log, lambda: bool(self.signals.received))
+        session = Session(
+            self.cut, log, lambda: bool(self.signals.received), self.clock.latest_step
+        )
         for objective in self.objectives:
             if objective.name in self.state.objectives:
                 known = self.state.objectives[objective.name]
@@ -223,7 +233,7 @@ class Trainer:
         self.stream.seek(self.state.position)
         if self.world.is_first:
             self._say_what_is_to_come(estimate)
-        self.display.begin(self.step)
+        self.display.begin(self.step, self.clock.limit)
         try:
             with (
                 self.signals,
@@ -256,6 +266,7 @@ class Trainer:
             per_epoch=self._updates_per_epoch(),
             done=self.step,
             seconds=self.state.seconds,
+            limit=self.clock.limit,
             per_update=self._seconds_per_update() if estimate else None,
             on_cpu=not self.on_gpu,
         )
@@ -314,12 +325,13 @@ class Trainer:
         self.window.took(seconds, batches.wait_seconds - waited, work)
         self.display.updated(self.step, self.state.seconds, self._look)
 
-    def _rate(self, step: int) -> float:
+    def _scheduled(self, step: int) -> float:
+        """The learning rate of an update that is about to be made."""
         settings = self.settings.optimizer
         return learning_rate(
             step,
             settings.shape,
-            peak=settings.peak,
+            peak=settings.peak * self.clock.rate,
             warmup=settings.warmup,
             steps_left=self.settings.steps - step + 1,
             decay=settings.decay,
@@ -331,7 +343,8 @@ class Trainer:
             each.work(step, batch, mine) if each.weight(step) else Work()
             for each, mine in zip(self.objectives, inputs, strict=True)
         ]
-        set_learning_rate(self.optimizer, self._rate(step))
+        self._rate = self._scheduled(step)
+        set_learning_rate(self.optimizer, self._rate)
         set_seed(_step_seed(self.experiment.training_seed, step, self.world.rank))
         outcome = self.updater.update(work, batch.update_target_tokens)
         for objective in self.objectives:
@@ -375,10 +388,8 @@ class Trainer:
         """Whether time is up or a signal came in any process."""
         if self.step % (_ASK_EVERY if self.world.size > 1 else 1):
             return None
-        minutes = self.settings.minutes
-        late = minutes is not None and self.state.seconds >= 60 * minutes
-        if self.world.any(late):
-            return End(f"{minutes:g} minutes are over")
+        if self.clock.agree():
+            return End(self.clock.reason)
         if self.world.any(bool(self.signals.received)):
             return _TOLD
         return None
@@ -404,7 +415,7 @@ class Trainer:
         totals = self.state.totals
         values = {
             **totals.summary(self.objectives),
-            "lr": self._rate(self.step),
+            "lr": self._rate,
             "epoch": self.stream.epochs(self.state.position),
             "skipped": self.state.skipped,
             "training_seconds": self.state.seconds,
@@ -418,7 +429,7 @@ class Trainer:
     def _look(self) -> dict[str, float | None]:
         """How it goes since the last line of the log, as far as this process knows."""
         totals = self.window.look()
-        rates = {"lr": self._rate(self.step), "steps": totals.steps}
+        rates = {"lr": self._rate, "steps": totals.steps}
         return {**totals.summary(self.objectives), **rates}
 
     def _warn(self, values: dict[str, Any]) -> None:

@@ -119,12 +119,15 @@ class Validator:
         self.device = device
         self.bf16 = bf16
         graph = experiment.graph
-        everything = "all" in (self.settings.directions, self.settings.watch)
         self.measures = _words(experiment, store.manifest["fingerprint"])
+        self.translates = experiment.model.translates
+        everything = self.translates and "all" in (self.settings.directions, self.settings.watch)
         self.sets: list[tuple[Direction, str, list[str], list[str]]] = []
         for direction in _measured(experiment, everything):
             sources, references = store.held_out.pair("dev", *direction)
-            if sources:
+            # What a language model says does not depend on the source: any one of them will do.
+            known = {known.target for known, *_ in self.sets} if not self.translates else ()
+            if sources and direction.target not in known:
                 self.sets.append((direction, graph.kind(direction), sources, references))
         by_agreement = self.settings.metric == "agreement"
         self.anchors = (
@@ -157,9 +160,10 @@ class Validator:
                 greedy = functools.cache(decoder.greedy)
                 found = {}
                 for direction, kind, sources, references in self.sets:
-                    chosen = tuple(sources[: self.settings.sentences])
+                    chosen = tuple(sources[: self.settings.sentences]) if self.translates else ()
                     hypotheses = greedy(chosen, direction.target, direction.source)
-                    found[str(direction)] = self._direction(
+                    name = str(direction) if self.translates else direction.target
+                    found[name] = self._direction(
                         model, direction, kind, sources, references, hypotheses
                     )
                 agreed = agreement(self.anchors, greedy)

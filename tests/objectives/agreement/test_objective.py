@@ -113,6 +113,8 @@ def test_the_experiment_file_alone_says_how_agreement_is_measured(toy):
         "feedback_gradient": True,
         "distinct_bigrams": 0.6,
         "least_length": 0.3,
+        "encoder_measure": "contrastive",
+        "encoder_temperature": 0.2,
     }
     shared = [f for f in fields(AgreementSettings) if f.name in AgreementConfig.model_fields]
     assert {field.name for field in shared} == keys.keys()

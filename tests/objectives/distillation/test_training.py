@@ -434,6 +434,31 @@ def test_the_average_of_another_run_may_teach(toy, tmp_path):
     assert names(run, "teacher") == ["step-00000070-average.safetensors"]
 
 
+def test_the_last_checkpoints_of_another_run_may_teach_together(toy, tmp_path):
+    other, run = tmp_path / "other", tmp_path / "run"
+
+    def student(teacher, steps):
+        asked = {"run": str(teacher), "checkpoint": "ensemble", "tokens": 3}
+        chosen = complete(start=0, teacher=asked)
+        return experiment(toy.file, run, training__steps=steps, objective__complete=chosen)
+
+    train(experiment(toy.file, tmp_path / "one", training__steps=2))
+    with pytest.raises(AccordError, match="the run has 1 checkpoint") as error:
+        train(student(tmp_path / "one", 3))
+    assert error.value.where == f"objective.complete.teacher.checkpoint, {tmp_path / 'one'}"
+    train(basic(toy, other, training__steps=BASE + 4, training__save_every=2))
+    train(student(other, 3))
+    (version,) = names(run, "teacher")
+    assert version == f"step-{BASE + 4:08d}-ensemble.safetensors"
+    taught, kept = load_file(run / "teacher" / version), Checkpoints(other / "checkpoints").paths()
+    for member, path in enumerate(kept[-2:]):
+        for name, value in load_file(path / "model.safetensors").items():
+            assert torch.equal(taught.pop(f"members.{member}.{name}"), value)
+    assert not taught
+    train(student(other, 5), accept_changes=True)
+    assert metrics(run, "train")[-1]["complete_tokens"] > 0
+
+
 def test_another_teacher_takes_over_when_it_is_asked_for(toy, tmp_path):
     """In the middle of a run, and although its model is of another size."""
     other, run = tmp_path / "other", tmp_path / "run"

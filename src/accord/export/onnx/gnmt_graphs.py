@@ -18,7 +18,8 @@ def encoder_graph(model: GNMT, layers: Layers) -> Graph:
     graph = Graph("encoder")
     writer = _Encoder(model, layers, graph)
     source_BS = sentence_inputs(graph)
-    table = layers.table(graph, "source_embedding", model.source_embedding)
+    embedding = model.source_embedding or model.target_embedding
+    table = layers.table(graph, "source_embedding", embedding)
     ids_SB = graph.node("Transpose", source_BS, perm=[1, 0])
     memory_SBE, states = writer.read(vectors(graph, table, ids_SB))
     writer.give_attention(graph.node("Transpose", memory_SBE, perm=[1, 0, 2]))

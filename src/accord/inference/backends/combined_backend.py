@@ -115,6 +115,12 @@ def _check_run(direction: Direction, path: Path, experiment: Experiment) -> None
         raise AccordError(
             "this is several runs already", where=str(path), fix="name the runs themselves"
         )
+    if not experiment.model.translates:
+        raise AccordError(
+            f"a {experiment.model.kind} translates nothing",
+            where=str(path),
+            fix=f"name another run for {direction}",
+        )
     for language in direction:
         if language not in experiment.languages:
             raise AccordError(

@@ -60,14 +60,19 @@ class TorchBackend(Backend):
     def load(run: Path, settings: LoadSettings = _DEFAULT) -> "TorchBackend":
         """The model of a run directory."""
         directory = RunDirectory(run)
-        experiment, vocabulary = directory.experiment(), directory.vocabulary()
+        experiment, vocabulary = directory.translator(), directory.vocabulary()
         chosen = find_checkpoint(directory.path, settings.checkpoint)
         precision, known = settings.precision, get_args(Precision)
         if precision not in known:
             raise AccordError(f"there is no precision {precision!r}", fix=f"use {', '.join(known)}")
         place = pick_device(settings.device)
         use_threads(settings.threads)
-        model = build_model(experiment.model, len(vocabulary), experiment.training_seed)
+        model = build_model(
+            experiment.model,
+            len(vocabulary),
+            experiment.training_seed,
+            len(vocabulary.languages),
+        )
         chosen.load_model(model)
         return TorchBackend(
             model,

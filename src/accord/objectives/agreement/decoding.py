@@ -7,7 +7,7 @@ the backward pass, so that nothing as wide as the vocabulary outlives a step.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -52,6 +52,25 @@ class Translations:
         real_BT = self.real_BT[:, 1:]
         count_B = real_BT.sum(dim=1).clamp(min=1)
         return 1 - (repeated_BT & real_BT).sum(dim=1) / count_B
+
+    def degenerate(self, reference_B: Tensor, least_length: float, bigrams: float) -> Tensor:
+        """Whether each row repeats itself, or ends before so large a share of a length, less one
+        token."""
+        short_B = self.ended() & (self.lengths() < least_length * reference_B - 1)
+        return short_B | (self.distinct_bigrams() < bigrams)
+
+    def right_language(self, unigrams_LV: Tensor, language_B: Tensor) -> Tensor:
+        """Whether no other language's text has these tokens more often."""
+        log_p_LBT = unigrams_LV[:, self.tokens_BT]
+        return (log_p_LBT * self.real_BT).sum(dim=2).argmax(dim=0) == language_B
+
+
+Count = TypeVar("Count", int, Tensor)
+
+
+def relative_limit(subwords: Count) -> Count:
+    """The most tokens of a translation of so many subwords: of one, or of many at once."""
+    return (3 * subwords + 1) // 2 + 5
 
 
 def generate(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from accord.config.checks import bad_agreement, refuse
 from accord.config.third_languages import Auxiliary, Law, Protection
-from accord.data.batches import Batch, Int16s, Int32s, Position
+from accord.data.batches import Batch, Bools, Int16s, Int32s, Position
 from accord.data.epoch_plan import Int64s
 from accord.data.vocabulary import EOS, PAD
 from accord.graph import TranslationGraph
@@ -24,8 +24,6 @@ from accord.models.base import TensorMap
 # example's draw follows from seed, position and its place in the update alone: neither the number
 # of processes nor the number of micro-batches changes it.
 
-
-Bools = npt.NDArray[np.bool_]
 
 NONE = -1  # instead of a language: nothing to agree in
 _STREAM = 0x41475245  # keeps these random numbers apart from others of the same seed
@@ -83,13 +81,23 @@ class AuxiliaryLanguages(Auxiliary):
 
         `position` is any that identifies the batch, for example the one that comes with it.
         """
-        key: Sequence[int] = (seed, position.epoch, position.number, _STREAM)
-        words = np.random.Philox(np.random.SeedSequence(key)).random_raw(batch.update_rows)
+        key = (seed, position.epoch, position.number, _STREAM)
         pairs_B = batch.source_language_B, batch.target_language_B
-        counts_B = self._counts_LL[pairs_B]
-        picks_B = words[rank::world_size] % np.maximum(counts_B, 1).astype(np.uint64)
-        drawn_B: Int16s = self._choices_LLK[(*pairs_B, picks_B.astype(np.int64))]
+        picks_B = draw_below(self._counts_LL[pairs_B], key, batch.update_rows, rank, world_size)
+        drawn_B: Int16s = self._choices_LLK[(*pairs_B, picks_B)]
         return drawn_B
+
+
+def draw_below(
+    counts_B: Int64s, key: Sequence[int], update_rows: int, rank: int, world_size: int
+) -> Int64s:
+    """A number below each count (0 where that is 0), for a process's rows of an update.
+
+    It follows from the key and the row's place in the whole update.
+    """
+    words = np.random.Philox(np.random.SeedSequence(key)).random_raw(update_rows)
+    picks_B = words[rank::world_size] % np.maximum(counts_B, 1).astype(np.uint64)
+    return picks_B.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -130,7 +138,7 @@ class AgreementInputs:
         sides = batch.source_language_B, batch.target_language_B
         live_2B = np.stack([languages.live(side_B, auxiliary_B) for side_B in sides])
         language_2B = np.stack(sides).astype(np.int64)
-        tagged_2BS, lengths_2B = _tagged(batch, languages.tags_L[auxiliary_B], length + 1)
+        tagged_2BS, lengths_2B = tagged_sides(batch, languages.tags_L[auxiliary_B], length + 1)
         counts_B = live_2B[0] | live_2B[1]
         tagged_2BS[:, ~counts_B] = PAD
         tagged_2BS[:, ~counts_B, 0] = EOS
@@ -142,11 +150,11 @@ class AgreementInputs:
         sentences_2BS[:, : batch.rows] = np.take_along_axis(tagged_2BS, order_2B[..., None], axis=0)
         return AgreementInputs(
             torch.from_numpy(sentences_2BS).flatten(0, 1),
-            _filled(np.take_along_axis(lengths_2B, order_2B, axis=0), rows, 1).flatten(),
-            _filled(np.take_along_axis(language_2B, order_2B, axis=0), rows, 0).flatten(),
-            _filled(np.take_along_axis(live_2B, order_2B, axis=0), rows, False).flatten(),
-            _filled(counts_B.astype(np.float32), rows, 0),
-            _filled(np.maximum(auxiliary_B, 0).astype(np.int64), rows, 0),
+            filled(np.take_along_axis(lengths_2B, order_2B, axis=0), rows, 1).flatten(),
+            filled(np.take_along_axis(language_2B, order_2B, axis=0), rows, 0).flatten(),
+            filled(np.take_along_axis(live_2B, order_2B, axis=0), rows, False).flatten(),
+            filled(counts_B.astype(np.float32), rows, 0),
+            filled(np.maximum(auxiliary_B, 0).astype(np.int64), rows, 0),
             languages.one_sided,
             languages.protect != "supervised-scores",
         )
@@ -184,7 +192,7 @@ class AgreementInputs:
 _TENSORS = [field.name for field in fields(AgreementInputs) if field.type is Tensor]
 
 
-def _tagged(batch: Batch, tags_B: Int32s, width: int) -> tuple[Int64s, Int64s]:
+def tagged_sides(batch: Batch, tags_B: Int32s, width: int) -> tuple[Int64s, Int64s]:
     """Sources and targets [2, B, width] with the same tag before both, and their lengths."""
     both_2BS = np.full((2, batch.rows, width), PAD, dtype=np.int64)
     both_2BS[:, :, 0] = tags_B
@@ -199,7 +207,7 @@ def _teachers_first(live_2B: Bools) -> Int64s:
     return np.stack([swapped_B, ~swapped_B]).astype(np.int64)
 
 
-def _filled(values: npt.NDArray[Any], rows: int, filler: float) -> Tensor:
+def filled(values: npt.NDArray[Any], rows: int, filler: float) -> Tensor:
     """A tensor whose last dimension is filled up to `rows`."""
     more = [(0, 0)] * (values.ndim - 1) + [(0, rows - values.shape[-1])]
     return torch.from_numpy(np.pad(values, more, constant_values=filler))

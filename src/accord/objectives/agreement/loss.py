@@ -24,7 +24,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from accord.models.base import Memory, Seq2Seq, shift_right
-from accord.objectives.agreement.decoding import Decoding, Translations, generate
+from accord.objectives.agreement.decoding import (
+    Decoding,
+    Translations,
+    generate,
+    relative_limit,
+)
 from accord.objectives.agreement.inputs import AgreementInputs
 from accord.ops.softmax_cross_entropy import dense_cross_entropy
 
@@ -75,10 +80,14 @@ class AgreementSettings:
 
     Plain tokens that fall short in one of these teach nothing: who learns from repetitions says
     more of them, and who learns only from what does not repeat itself gets shorter."""
+    encoder_measure: Literal["cosine", "contrastive"]
+    """How encodings are compared."""
+    encoder_temperature: float
+    """What cosines are divided by, where they are contrasted."""
     translations: bool = True
     """Compute the agreement of translations."""
     encodings: bool = False
-    """Compute the agreement of encodings: 1 - cosine of the max-pooled encoder outputs."""
+    """Compute the agreement of encodings."""
     chunk: int = 8192
     """Positions whose distributions are in memory at a time."""
     unigrams_LV: Tensor | None = field(default=None, compare=False, repr=False)
@@ -93,7 +102,7 @@ class AgreementSettings:
         """The most tokens of a translation, for a pair whose longer side has so many subwords."""
         if not self.relative_length:
             return torch.full_like(subwords_B, self.max_length)
-        return ((3 * subwords_B + 1) // 2 + 5).clamp(max=self.max_length)
+        return relative_limit(subwords_B).clamp(max=self.max_length)
 
     def steps(self, subwords: int) -> int:
         """The same on the host, for the longest that a batch of some width may hold."""
@@ -120,7 +129,11 @@ def agreement(
     if not inputs.pairs:  # one process's share of a small last batch may be empty
         return AgreementTerms(zero, zero, dict.fromkeys(COUNTS, zero.detach()))
     first, second = _encode(model, inputs)
-    encoder_loss = encoder_agreement(first, second, inputs) if settings.encodings else zero
+    encoder_loss = zero
+    if settings.encodings and settings.encoder_measure == "contrastive":
+        encoder_loss = contrast(first, second, inputs, settings.encoder_temperature)
+    elif settings.encodings:
+        encoder_loss = encoder_agreement(first, second, inputs)
     readings = []
     if settings.translations:
         run = _one_sided if inputs.one_sided else _two_sided
@@ -146,18 +159,40 @@ def _encode(model: Seq2Seq, inputs: AgreementInputs) -> tuple[Memory, Memory]:
 
 def encoder_agreement(first: Memory, second: Memory, inputs: AgreementInputs) -> Tensor:
     """The sum of 1 - cosine of both sides' encodings, max-pooled over real positions."""
+    live_2B = inputs.live_R.view(2, -1)
     first_BD, second_BD = (
-        _stopped(_pooled(memory), live_B)
-        for memory, live_B in zip((first, second), inputs.live_R.chunk(2), strict=True)
+        _stopped(_exact(memory, float("-inf")).amax(dim=1), live_B)
+        for memory, live_B in zip((first, second), live_2B, strict=True)
     )
     cosine_B = functional.cosine_similarity(first_BD, second_BD, dim=1)
     return torch.dot(1 - cosine_B, inputs.weight_B.to(cosine_B))
 
 
-def _pooled(memory: Memory) -> Tensor:
+def contrast(first: Memory, second: Memory, inputs: AgreementInputs, temperature: float) -> Tensor:
+    """The sum of -log of how surely each pair finds itself among all (InfoNCE, as in mRASP2).
+
+    The cosine of a pair's mean encodings, over the temperature, is held against those of its second
+    side and the first sides of all other pairs that count.
+    """
+    live_2B = inputs.live_R.view(2, -1)
+    first_BD, second_BD = (  # sums over positions: to a cosine they are means
+        functional.normalize(_stopped(_exact(memory, 0.0).sum(dim=1), live_B), dim=1)
+        for memory, live_B in zip((first, second), live_2B, strict=True)
+    )
+    with torch.autocast(first_BD.device.type, enabled=False):
+        cosine_BB = second_BD @ first_BD.t()
+    counts_B = inputs.weight_B > 0
+    itself_BB = torch.eye(inputs.pairs, dtype=torch.bool, device=counts_B.device)
+    logits_BB = (cosine_BB / temperature).masked_fill(~(counts_B | itself_BB), float("-inf"))
+    lost_B = logits_BB.logsumexp(dim=1) - logits_BB.diagonal()
+    return torch.dot(lost_B, inputs.weight_B.to(lost_B))
+
+
+def _exact(memory: Memory, filler: float) -> Tensor:
+    """Encodings at least in fp32, with a filler where there is padding."""
     encoding_BSD = memory.encoding
     exact_BSD = encoding_BSD.to(torch.promote_types(encoding_BSD.dtype, torch.float32))
-    return exact_BSD.masked_fill(~memory.mask_BS.unsqueeze(2), float("-inf")).amax(dim=1)
+    return exact_BSD.masked_fill(~memory.mask_BS.unsqueeze(2), filler)
 
 
 def weight_at(step: int, *, weight: float, start: int, ramp: int = 0) -> float:
@@ -331,19 +366,16 @@ class _Pairs:
         One that was cut off at the most tokens of all, as those of long sentences are, has neither
         the one nor the other fault.
         """
-        ended_B, least_B = said.ended(), self.settings.least_length * self.reference_B - 1
-        short_B = ended_B & (said.lengths() < least_B)
-        endless_B = ~ended_B & (self.limits_B < self.settings.max_length)
-        repeating_B = said.distinct_bigrams() < self.settings.distinct_bigrams
-        return short_B | endless_B | repeating_B
+        endless_B = ~said.ended() & (self.limits_B < self.settings.max_length)
+        return endless_B | said.degenerate(
+            self.reference_B, self.settings.least_length, self.settings.distinct_bigrams
+        )
 
     def _right_language(self, said: Translations) -> Tensor:
         """Whether no other language's text has these tokens more often."""
         if self.settings.unigrams_LV is None:
             return torch.zeros_like(self.auxiliary_B)
-        log_p_LBT = self.settings.unigrams_LV[:, said.tokens_BT]
-        likely_B = (log_p_LBT * said.real_BT).sum(dim=2).argmax(dim=0)
-        return likely_B == self.auxiliary_B
+        return said.right_language(self.settings.unigrams_LV, self.auxiliary_B)
 
 
 def _stopped(rows: Tensor, live_R: Tensor) -> Tensor:

@@ -58,9 +58,11 @@ class AgreementObjective(Objective[AgreementInputs]):
             feedback_gradient=config.feedback_gradient,
             distinct_bigrams=config.distinct_bigrams,
             least_length=config.least_length,
+            encoder_measure=config.encoder_measure,
+            encoder_temperature=config.encoder_temperature,
             translations=config.weight > 0,
             encodings=config.encoder_weight > 0,
-            unigrams_LV=_unigrams(store).to(world.device),
+            unigrams_LV=unigrams(store).to(world.device),
         )
         self.languages = AuxiliaryLanguages(
             graph, store.vocabulary.tags, law=config.auxiliary, protect=config.protect
@@ -157,7 +159,7 @@ class AgreementObjective(Objective[AgreementInputs]):
         return found.pinned() if shape is not None else found
 
 
-def _unigrams(store: Store) -> Tensor:
+def unigrams(store: Store) -> Tensor:
     """Log-probabilities [L, V] of tokens in each language's training text, smoothed a little."""
     counts = store.token_counts()
     counts_LV = np.stack([counts[language] for language in store.languages]) + 0.1

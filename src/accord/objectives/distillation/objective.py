@@ -106,7 +106,6 @@ class DistillationObjective(Objective[PairInputs]):
         self._seed = experiment.training_seed
         self._progress = context.progress
         self._batch_tokens = experiment.training.batch_tokens
-        self._steps = experiment.training.steps
         self._triads = Triads.of(experiment.graph, config)
         self._corpora = trained_corpora(store.corpora, experiment.graph.supervised)
         self._picker = Picker(self._corpora, self._triads, pairs=config.pairs, seed=self._seed)
@@ -324,7 +323,7 @@ class DistillationObjective(Objective[PairInputs]):
     def _ask(self, pool: Pool, step: int) -> None:
         """Ask for the next round, unless this one lasts until training ends."""
         state = self.pool_state
-        wanted = -(-(self._steps - step) // self.config.every)
+        wanted = -(-(self._session.latest_step() - step) // self.config.every)
         left = (self.config.uses - state.epoch) * self._batches_per_use - state.batch
         if wanted > left:
             pool.request(state.round + 1, state.next_teacher, self._settings)

@@ -21,15 +21,16 @@ from accord.config.schema import Experiment
 from accord.config.third_languages import Triads
 from accord.data.store import HeldOutSets, Store
 from accord.errors import AccordError
-from accord.files import atomic_write, expand
+from accord.files import atomic_write
 from accord.graph import Direction
 from accord.inference.text import Decoder
 from accord.metrics.bleu import bleu
 from accord.metrics.rates import length_ratio
 from accord.models.base import Seq2Seq
 from accord.models.build import build_model
-from accord.models.checkpoint import find_checkpoint
-from accord.objectives.base import Context
+from accord.models.checkpoint import Checkpoint, Checkpoints, find_checkpoint, open_checkpoint
+from accord.models.ensemble import EnsembleModel
+from accord.objectives.base import Context, other_run
 from accord.objectives.distillation.pool import PoolState
 from accord.objectives.distillation.teacher import Teacher
 from accord.run_directory import RunDirectory
@@ -69,9 +70,15 @@ class TeacherVersions:
             out.write(serialised(plain, {"model": text, "sha256": _checksum(plain, text)}))
 
     def settings(self, name: str) -> ModelSettings:
-        """The settings of the model that the weights belong to."""
+        """The settings of the model that the weights belong to, or of each in an ensemble."""
         with _reading(self.path(name)), safe_open(self.path(name), "pt") as file:
             return ModelSettings.model_validate_json(file.metadata()["model"])
+
+    def members(self, name: str) -> int:
+        """How many models the weights are of, if these are an ensemble; otherwise 0."""
+        with _reading(self.path(name)), safe_open(self.path(name), "pt") as file:
+            names = file.keys()
+        return len({each.split(".")[1] for each in names if each.startswith(_MEMBERS)})
 
     def load(self, name: str, model: nn.Module) -> None:
         """Put the weights into a model, if they are what was written."""
@@ -182,6 +189,7 @@ class RunningAverage:
 
 AVERAGE = "average"  # what a checkpoint calls the weights of `ema`
 _WHERE = "objective.complete.teacher"
+_MEMBERS = "members."  # how the names of an ensemble's weights begin
 
 
 class Teaching:
@@ -261,7 +269,11 @@ class Teaching:
         """The one that translates; its weights are another matter, see `load`."""
         if self._teacher is None:
             self._teacher = Teacher(
-                self._model(self.versions.settings(name)),
+                self._built(
+                    self.versions.settings(name),
+                    self.experiment.training_seed,
+                    self.versions.members(name),
+                ),
                 self.store.vocabulary,
                 self.world.device,
                 self.config.search,
@@ -275,7 +287,7 @@ class Teaching:
     def take_part(self, name: str) -> None:
         """Let a version be asked in updates, by a copy of its own: rounds are made meanwhile."""
         if self._in_updates is None:
-            model = self._model(self.versions.settings(name))
+            model = self._built(self.versions.settings(name), self.experiment.training_seed)
             self._in_updates = model.eval().requires_grad_(False).to(self.world.device)
         self.versions.load(name, self._in_updates)  # in place: CUDA graphs read these tensors
 
@@ -286,14 +298,16 @@ class Teaching:
             raise ValueError("no teacher takes part in updates")
         return self._in_updates
 
+    def _built(self, settings: ModelSettings, seed: int, members: int = 0) -> Seq2Seq:
+        size, languages = len(self.store.vocabulary), len(self.store.languages)
+        models = [build_model(settings, size, seed, languages) for _ in range(max(members, 1))]
+        return EnsembleModel(models) if members else models[0]
+
     def load(self, name: str) -> None:
         """Give the teacher the weights of a version."""
         if self._loaded != name:
             self.versions.load(name, self.teacher(name).model)
             self._loaded = name
-
-    def _model(self, settings: ModelSettings) -> Seq2Seq:
-        return build_model(settings, len(self.store.vocabulary), self.experiment.training_seed)
 
     def _write(self, step: int) -> str:
         """A new version on disk; its name."""
@@ -316,14 +330,16 @@ class Teaching:
         return name
 
     def _of_other_run(self, other: RunDirectory) -> tuple[str, Mapping[str, Tensor], ModelSettings]:
-        settings, asked = other.experiment(), self.config.teacher.checkpoint
-        found = find_checkpoint(other.path, asked)
-        name = self.versions.name(found.step)
-        if asked == "average":  # not to be taken for the checkpoint of its last step
+        settings, asked = other.translator(), self.config.teacher.checkpoint
+        found = _found(other, asked)
+        name = self.versions.name(found[-1].step)
+        if asked in ("average", "ensemble"):  # not to be taken for the checkpoint of its last step
             name = f"{name}-{asked}"
-        model = build_model(settings.model, len(self.store.vocabulary), settings.training_seed)
-        found.load_model(model)
-        return name, model.state_dict(), settings.model
+        models = [self._built(settings.model, settings.training_seed) for _ in found]
+        for checkpoint, model in zip(found, models, strict=True):
+            checkpoint.load_model(model)
+        whole = EnsembleModel(models) if asked == "ensemble" else models[0]
+        return name, whole.state_dict(), settings.model
 
     def _judge(self, guard: Guard, candidate: str, state: PoolState) -> None:
         """Let the candidate teach, if it is good enough; otherwise the present teacher goes on."""
@@ -358,15 +374,8 @@ def taught_by(experiment: Experiment, triads: Triads) -> list[Direction]:
 
 def _opened(path: str, checkpoint: str, store: Store) -> RunDirectory:
     """Another run that is to teach, if it speaks the same subwords."""
-    other = RunDirectory(Path(expand(path)))
-    theirs, mine = other.vocabulary(), store.vocabulary
-    if theirs.model != mine.model or theirs.tags != mine.tags:
-        raise AccordError(
-            "the teacher has another vocabulary",
-            where=f"{_WHERE}.run, {other.path}",
-            fix="name a run that was trained on the same prepared data",
-        )
-    find_checkpoint(other.path, checkpoint)
+    other = other_run(path, store, "the teacher", f"{_WHERE}.run")
+    _found(other, checkpoint)
     return other
 
 
@@ -383,3 +392,18 @@ def _check_directions(other: RunDirectory, asked: Sequence[Direction]) -> None:
         fix="name a run that was trained on them, or restrict objective.complete.directions to "
         "what this one can teach",
     )
+
+
+def _found(other: RunDirectory, asked: str) -> list[Checkpoint]:
+    """The checkpoints of a run that teach: one, or its last ones as an ensemble."""
+    if asked != "ensemble":
+        return [find_checkpoint(other.path, asked)]
+    paths = Checkpoints(other.checkpoints).paths()[-other.experiment().training.keep :]
+    if len(paths) < 2:
+        raise AccordError(
+            f"an ensemble has several members, but the run has {len(paths) or 'no'} checkpoint",
+            where=f"{_WHERE}.checkpoint, {other.path}",
+            fix="train it with a smaller training.save_every and a larger training.keep, or let "
+            "`last` teach",
+        )
+    return [open_checkpoint(path) for path in paths]

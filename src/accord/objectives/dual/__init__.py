@@ -1,0 +1,1 @@
+"""Dual learning (Sestorain et al. 2018): rewards for round trips through zero-shot directions."""
