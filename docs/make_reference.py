@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from accord.config.schema import Directory, Experiment, Language, Pair
-from accord.config.section import Section
+from accord.config.schema import Directory, Experiment
+from accord.config.section import Language, Pair, Section
 
 PAGE = Path(__file__).with_name("experiment.md")
 
@@ -22,6 +22,7 @@ SHORTHANDS = (
     ("overlap", "overlap: keep", "overlap: {mode: keep}"),
     ("training.optimizer", "optimizer: adam", "optimizer: {kind: adam}"),
     ("objective.agreement", "agreement: paper", "agreement: {preset: paper}"),
+    ("objective.complete", "complete: word-sampling", "complete: {preset: word-sampling}"),
 )
 _WITH_SHORTHAND = {key for key, _, _ in SHORTHANDS} | {"test"}
 

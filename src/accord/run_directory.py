@@ -39,6 +39,8 @@ from accord.files import (
     writing_errors,
 )
 
+# Where it is, the directory holds no model of its own, but names the runs that do.
+COMBINED = "combined.json"
 # Of what the run adds to the data's manifest. Runs from before it had one have no seals.
 FORMAT = 2
 _HEAL = (

@@ -60,6 +60,13 @@ COMPLETE = [
     ),
     ("teacher.checkpoint=average", "average is a checkpoint of another run", "(teacher.run)"),
     ("filters.length_ratio=[2.0, 1.0]", "no length lies between 2 and 1", "smaller number first"),
+    ("search={sample: 1.0, beam: 4}", "one translation is drawn, but a beam of 4", "leave one of"),
+    ("teacher.tokens=all", "targets of back-translation are gold", "tokens to 64 or less"),
+    (
+        "directions=[de-fr, en-fr]",
+        "no synthetic pairs can be made for en-fr",
+        "take some of de-fr, fr-de",
+    ),
     ("parts=[latent]", "no training pair can be completed: with data for en-de", "add a corpus"),
 ]
 
@@ -78,6 +85,15 @@ def test_both_sides_are_heard_once(tmp_path):
     message = complaint(tmp_path, STAR, *(f"objective.complete.{item}" for item in changes))
     assert "key objective.complete.select: both sides are heard twice" in message
     config(tmp_path, STAR, *(f"objective.complete.{item}" for item in changes[:2]))
+
+
+def test_a_whole_softmax_is_of_one_sentence(tmp_path):
+    changes = ["objective.complete=word-sampling", "objective.complete.teacher.vote=0.5"]
+    message = complaint(tmp_path, STAR, *changes)
+    assert "key objective.complete.teacher.tokens" in message
+    assert "is of one sentence, but two vote (0.5)" in message
+    assert "leave teacher.vote out" in message
+    config(tmp_path, STAR, *changes, "objective.complete.teacher.tokens=8")
 
 
 def test_a_guard_needs_dev_sentences(tmp_path):
@@ -286,3 +302,97 @@ def test_several_rules_are_said_at_once(tmp_path):
         tmp_path, STAR, "objective.complete.search.nbest=4", "model.decoder_layers=3"
     )
     assert message.startswith("2 problems")
+
+
+WITHOUT_GOLD = "objective.complete={preset: sentence-greedy, gold: false}"
+NO_GOLD = [
+    ("objective.complete.every=3", "have nothing to learn from, but every is 3", "every to 1"),
+    ("objective.complete.start=5", "start is 5", "(teacher.run)"),
+    ("objective.agreement={}", "but agreement learns from them", "objective.agreement out"),
+    ("objective.consistency={}", "but consistency learns from them", "objective.consistency out"),
+    ("training.validation.patience=3", "none can choose the model", "directions to all"),
+    ("training.validation.watch=all", "none can choose the model", "the last checkpoint counts"),
+]
+
+
+@pytest.mark.parametrize(("item", "what", "fix"), NO_GOLD)
+def test_what_cannot_be_without_gold_pairs(tmp_path, item, what, fix):
+    message = complaint(tmp_path, STAR, WITHOUT_GOLD, item)
+    assert "key objective.complete" in message
+    assert what in message
+    assert fix in message
+    config(tmp_path, STAR, WITHOUT_GOLD)
+    config(tmp_path, STAR, WITHOUT_GOLD.replace("gold: false", "gold: true"), item)
+
+
+def test_directions_to_train_need_a_corpus(tmp_path):
+    def of(given):
+        return complaint(tmp_path, STAR, f"training.directions={given}")
+
+    assert "key training.directions.1: no corpus trains de-fr" in of("[en-de, de-fr]")
+    assert "take some of en-de, en-fr, de-en, fr-en" in of("[en-de, de-fr]")
+    assert "language 'es' of pair 'en-es' is not in `languages`" in of("[en-es]")
+    assert "en-de is listed twice" in of("[en-de, en-de]")
+    assert "a pair is written as en-de" in of("[german]")
+    one_way = complaint(tmp_path, ONE_WAY, "training.directions=[en-de]")
+    assert "no corpus trains en-de" in one_way
+    message = complaint(tmp_path, STAR, "training.directions=[en-fr]", "objective.complete={}")
+    assert "no training pair can be completed: with data for en-fr" in message
+
+
+def test_what_is_trained_is_supervised_and_the_data_stay_what_they_are(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text(STAR)
+    whole, part = load(path), load(path, ["training.directions=[en-fr, de-en]"])
+    assert list(map(str, part.graph.supervised_directions)) == ["en-fr", "de-en"]
+    assert part.data_graph == whole.data_graph == whole.graph
+    assert [corpus.pair for corpus in part.trained_corpora] == ["en-de", "en-fr"]
+    only = load(path, ["training.directions=[en-fr]"])
+    assert [corpus.pair for corpus in only.trained_corpora] == ["en-fr"]
+
+
+def complete(tmp_path, *overrides):
+    path = tmp_path / "x.yaml"
+    path.write_text(STAR)
+    return load(path, overrides).objective.complete
+
+
+def test_one_word_gives_distill(tmp_path):
+    distill = {
+        "weight": 1.0,
+        "every": 1,
+        "uses": 1,
+        "parts": ["distillation"],
+        "filters.length_ratio": [0.0, 9.0],
+        "filters.distinct_bigrams": 0.0,
+    }
+    own = {
+        "sentence-greedy": {},
+        "sentence-beam": {"search.beam": 5},
+        "word-sampling": {"search.sample": 1.0, "teacher.tokens": "all"},
+    }
+
+    def values(config):
+        data = config.model_dump(mode="json")
+        inner = {
+            f"{k}.{i}": x for k, v in data.items() if isinstance(v, dict) for i, x in v.items()
+        }
+        return {k: v for k, v in data.items() if not isinstance(v, dict)} | inner
+
+    ours = values(complete(tmp_path, "objective.complete={}"))
+    assert ours == values(complete(tmp_path, "objective.complete=accord"))
+    for preset, more in own.items():
+        found = values(complete(tmp_path, f"objective.complete={preset}"))
+        changed = {key: value for key, value in found.items() if value != ours[key]}
+        assert changed == {"preset": preset, **distill, **more}
+    given = complete(
+        tmp_path,
+        "objective.complete=word-sampling",
+        "objective.complete.teacher.run=runs/x",
+        "objective.complete.search.sample=0.5",
+        "objective.complete.weight=2.0",
+    )
+    assert (given.teacher.run, given.teacher.tokens) == ("runs/x", "all")
+    assert (given.search.sample, given.weight, given.every) == (0.5, 2.0, 1)
+    with pytest.raises(AccordError, match=r"objective\.complete\.preset"):
+        complete(tmp_path, "objective.complete=greedy")

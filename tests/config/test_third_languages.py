@@ -102,3 +102,19 @@ def test_in_any_graph_teachers_have_data_and_pupils_have_none(supervised, parts)
                 used += triads.latent(third, fourth)
             assert used
             assert not any(made.is_supervised(*d) for d in used)
+
+
+def test_only_the_directions_that_are_asked_for_are_trained():
+    only = Triads(STAR, PARTS, [Direction("de", "fr")])
+    assert only.trained("de", "fr") == (Direction("de", "fr"),)
+    assert only.trained("de", "es") == ()
+    assert only.thirds("en", "de") == ("fr",)
+    assert only.thirds("en", "fr") == ("de",)  # back-translation
+    assert Triads(STAR, PARTS[:1], only.only).thirds("en", "fr") == ()
+    corpora = [("en", other) for other in ("de", "es", "fr")]
+    assert only.directions(corpora) == (Direction("de", "fr"),)
+    every = Triads(STAR, PARTS).directions(corpora)
+    assert set(every) == set(STAR.zero_shot)
+    assert Triads(STAR, PARTS).directions([("en", "de")]) == tuple(
+        d for d in STAR.zero_shot if "de" in d
+    )

@@ -124,6 +124,7 @@ for _command in (
     train.average,
     translate.translate,
     distil.distil_data,
+    translate.combine,
     translate.evaluate,
     reporting.compare,
     reporting.report,

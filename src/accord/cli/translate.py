@@ -1,4 +1,4 @@
-"""Commands that use a trained model: translate, evaluate."""
+"""Commands that use trained models: translate, combine, evaluate."""
 
 import json
 import sys
@@ -186,6 +186,36 @@ def _describer(translator: Any) -> Any:
         return json.dumps(facts, ensure_ascii=False)
 
     return describe
+
+
+def combine(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Directory to write.")],
+    models: Annotated[
+        list[str],
+        typer.Argument(metavar="DIRECTION=RUN...", help="Which run translates what: en-de=RUN."),
+    ],
+) -> None:
+    """Make one system of several runs, one for each direction.
+
+    Translate, evaluate, report, compare and serve take OUT as they take a run. All runs must be of
+    the same prepared data, and stay where they are.
+
+    Example: accord combine runs/pairs en-de=runs/en-de de-en=runs/de-en
+    """
+    from accord.graph import Direction
+    from accord.inference.backends.combined_backend import combine as write
+
+    chosen: dict[Direction, Path] = {}
+    for item in models:
+        name, equals, path = item.partition("=")
+        if not equals or not path:
+            raise typer.BadParameter(f"{item!r} is not of the form en-de=RUN", param_hint="models")
+        direction = Direction.parse(name)
+        if direction in chosen:
+            raise AccordError(f"{direction} is given twice", fix="name one run for each direction")
+        chosen[direction] = Path(path)
+    write(out, chosen)
+    typer.echo(f"{out}: {', '.join(map(str, chosen))}", err=True)
 
 
 @grouped

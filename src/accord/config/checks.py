@@ -7,22 +7,20 @@ said where these are read.
 
 from collections.abc import Iterable, Iterator
 
+from accord.config.complete_checks import bad_complete
 from accord.config.model_settings import OWN_KEYS, OWN_PRESETS, ModelSettings
 from accord.config.objectives import (
     AgreementConfig,
     BackTranslationConfig,
-    CompleteConfig,
     DenoiseConfig,
     DualConfig,
     TieConfig,
 )
 from accord.config.paths import fill, format_of, format_of_side, locate, named_columns, tsv_columns
 from accord.config.schema import Experiment, HeldOut, Source, TrainingSettings, pair_languages
-from accord.config.third_languages import Auxiliary, Triads, detours, round_trips
+from accord.config.section import Complaint, Location
+from accord.config.third_languages import Auxiliary, detours, round_trips
 from accord.errors import AccordError
-
-Location = tuple[str | int, ...]
-Complaint = tuple[Location, str, str]
 
 # Every vocabulary has an entry for each byte and each language, the unknown, padding and the end.
 _BYTES, _SPECIAL = 256, 3
@@ -64,7 +62,7 @@ def contradictions(experiment: Experiment) -> Iterator[Complaint]:
             yield from _bad_source(("corpora", i, "train", j), source, corpus.languages)
     if unknown:
         return
-    graph = experiment.graph
+    graph = experiment.data_graph
     if not graph.spans():
         pieces = "; ".join(" ".join(part) for part in graph.components())
         yield (
@@ -78,6 +76,7 @@ def contradictions(experiment: Experiment) -> Iterator[Complaint]:
     yield from _bad_overlap(experiment)
     yield from _bad_vocabulary(experiment)
     yield from bad_model(experiment.model)
+    yield from _bad_directions(experiment)
     yield from _bad_decay(experiment.training)
     yield from _bad_validation(experiment)
     if experiment.model.translates:
@@ -121,6 +120,19 @@ def _bad_decay(training: TrainingSettings) -> Iterator[Complaint]:
             "the rate is to fall in the last minutes, but no time is set that they could be of",
             "set training.minutes or training.branch_minutes, or use decay, which counts updates",
         )
+
+
+def _bad_directions(experiment: Experiment) -> Iterator[Complaint]:
+    """Directions to train that no corpus is for."""
+    chosen, loc = experiment.training.directions or (), ("training", "directions")
+    for k, pair in enumerate(chosen):
+        if problem := _bad_pair(pair, set(experiment.languages)):
+            yield (*loc, k), *problem
+        elif pair_languages(pair) not in experiment.data_graph.supervised:
+            known = ", ".join(map(str, experiment.data_graph.supervised_directions))
+            yield (*loc, k), f"no corpus trains {pair}", f"take some of {known}"
+        elif pair in chosen[:k]:
+            yield (*loc, k), f"{pair} is listed twice", "list each direction once"
 
 
 def _bad_validation(experiment: Experiment) -> Iterator[Complaint]:
@@ -227,13 +239,13 @@ def _bad_overlap(experiment: Experiment) -> Iterator[Complaint]:
         yield loc, "mode pairwise needs the pairs to split", "for example pairs: [de-fr, de-es]"
     if overlap.mode != "pairwise" and overlap.pairs:
         yield loc, f"mode {overlap.mode} takes no pairs", "leave `pairs` out or use mode: pairwise"
-    zero_shot = {frozenset(pair) for pair in experiment.graph.zero_shot_pairs()}
+    zero_shot = {frozenset(pair) for pair in experiment.data_graph.zero_shot_pairs()}
     for pair in overlap.pairs:
         problem = _bad_pair(pair, set(experiment.languages))
         if problem:
             yield loc, *problem
         elif frozenset(pair_languages(pair)) not in zero_shot:
-            listed = ", ".join("-".join(p) for p in experiment.graph.zero_shot_pairs())
+            listed = ", ".join("-".join(p) for p in experiment.data_graph.zero_shot_pairs())
             yield loc, f"{pair} is supervised, not zero-shot", f"zero-shot pairs: {listed}"
         elif not _pivots(experiment, *pair_languages(pair)):
             yield (
@@ -371,9 +383,7 @@ def _bad_objective(experiment: Experiment) -> Iterator[Complaint]:
     if agreement is not None and (agreement.weight or agreement.encoder_weight):
         yield from bad_agreement(_auxiliary(experiment, agreement))
     if complete is not None and complete.weight:
-        yield from _bad_search(complete)
-        yield from _bad_teacher(experiment, complete)
-        yield from _bad_triads(experiment, complete)
+        yield from bad_complete(experiment, complete)
     denoise, back = experiment.objective.denoise, experiment.objective.back_translation
     if denoise is not None and denoise.weight:
         yield from _bad_denoising(experiment, denoise)
@@ -425,71 +435,6 @@ def bad_agreement(auxiliary: Auxiliary) -> Iterator[Complaint]:
             "no corpus has a language outside its pair with a zero-shot direction into it, "
             "so there is nothing to agree on",
             "add languages, or set objective.agreement.weight to 0",
-        )
-
-
-def _bad_search(config: CompleteConfig) -> Iterator[Complaint]:
-    search, (least, most) = config.search, config.filters.length_ratio
-    loc: Location = ("objective", "complete")
-    if search.nbest > search.beam:
-        yield (
-            (*loc, "search", "nbest"),
-            f"a beam of {search.beam} finds no {search.nbest} translations",
-            "give a larger search.beam",
-        )
-    if config.select == "agreement" and search.nbest < 2:
-        yield (
-            (*loc, "select"),
-            "agreement chooses between translations, but there is only one",
-            "give search.nbest and search.beam of 2 or more",
-        )
-    if config.select == "agreement" and config.teacher.vote > 0:
-        yield (
-            (*loc, "select"),
-            "both sides are heard twice: in the search (teacher.vote) and in the choice",
-            "use one of the two",
-        )
-    if least > most:
-        yield (
-            (*loc, "filters", "length_ratio"),
-            f"no length lies between {least:g} and {most:g} times the usual one",
-            "give the smaller number first",
-        )
-
-
-def _bad_teacher(experiment: Experiment, config: CompleteConfig) -> Iterator[Complaint]:
-    teacher, loc = config.teacher, ("objective", "complete", "teacher")
-    if teacher.run is not None and teacher.kind != "frozen":
-        yield (
-            (*loc, "run"),
-            f"another run cannot teach where the teacher is {teacher.kind}",
-            "use teacher.kind frozen, or leave teacher.run out",
-        )
-    if teacher.run is None and teacher.checkpoint != "best":
-        yield (
-            (*loc, "checkpoint"),
-            f"{teacher.checkpoint} is a checkpoint of another run, but none is to teach",
-            "name it (teacher.run), or leave teacher.checkpoint out",
-        )
-    if teacher.kind != "frozen" and teacher.guard and not experiment.held_out.get("dev"):
-        yield (
-            (*loc, "guard"),
-            "the guard of the teacher has no dev sentences to measure it on",
-            "give `dev` sentences, or switch the guard off",
-        )
-
-
-def _bad_triads(experiment: Experiment, config: CompleteConfig) -> Iterator[Complaint]:
-    graph = experiment.graph
-    if not Triads(graph, config.parts).any_of(corpus.languages for corpus in experiment.corpora):
-        supervised = ", ".join(map(str, graph.supervised_directions))
-        yield (
-            ("objective", "complete"),
-            f"no training pair can be completed: with data for {supervised}, no corpus has a third "
-            "language that one of its sides is trained to translate into and that makes a pair "
-            f"without data ({', '.join(config.parts)})",
-            "add a corpus that shares a language with another one, train corpora in both "
-            "directions, or leave objective.complete out",
         )
 
 

@@ -10,9 +10,9 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from accord.config.checks import Location, contradictions, dotted
-from accord.config.schema import Directory, Experiment, Language, Pair
-from accord.config.section import Section
+from accord.config.checks import contradictions, dotted
+from accord.config.schema import Directory, Experiment
+from accord.config.section import Language, Location, Pair, Section
 from accord.errors import AccordError
 from accord.files import expand, names_in
 
@@ -161,7 +161,12 @@ def _written_out(key: str, value: Any, following: str | int) -> Any:
     if key in ("dev", "test") and following == "sets" and isinstance(value, list):
         return {"sets": value}
     if isinstance(value, str):
-        names = {"overlap": "mode", "optimizer": "kind", "agreement": "preset"}
+        names = {
+            "overlap": "mode",
+            "optimizer": "kind",
+            "agreement": "preset",
+            "complete": "preset",
+        }
         return {names.get(key, "path"): value}
     return {} if value is None else value
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from accord.config.section import FilePath, Real, Section, Whole
+from accord.config.section import FilePath, Pair, Real, Section, Whole
 
 
 class AgreementConfig(Section):
@@ -109,9 +109,10 @@ class CompleteTeacher(Section):
     vote: Annotated[Real, Field(ge=0, le=1)] = 0.0
     """Weight of what the other sentence of the pair says in the choice of each token: translations
     then come from both sentences. 0 reads only the one whose direction has data."""
-    tokens: Annotated[Whole, Field(ge=1, le=64)] = 1
+    tokens: Annotated[Whole, Field(ge=1, le=64)] | Literal["all"] = 1
     """How many tokens a place distillation learns: those that the teacher finds likeliest, each as
-    far as it does. 1: only the one in the translation."""
+    far as it does. 1: only the one in the translation. all: the divergence from the teacher's whole
+    softmax, which reads its sentence again in every update."""
     guard: bool = True
     """For ema and rounds: new weights teach only if they translate the dev set about as well as
     before."""
@@ -124,6 +125,9 @@ class CompleteSearch(Section):
 
     beam: Annotated[Whole, Field(ge=1)] = 1
     """Hypotheses kept at every step; 1 is greedy search."""
+    sample: Annotated[Real, Field(gt=0)] | None = None
+    """Draw each token at random, by the teacher's softmax at this temperature, instead of searching
+    for the likeliest: 1.0 draws translations as often as the teacher finds them likely."""
     nbest: Annotated[Whole, Field(ge=1)] = 1
     """Translations of a sentence to choose from, at most `beam`."""
     vocabulary: Literal["all", "target"] = "all"
@@ -151,8 +155,15 @@ class CompleteConfig(Section):
     """Synthetic pairs for directions without data: a teacher translates one side of training pairs
     into third languages; with the other side these make new pairs."""
 
+    preset: Literal["accord", "sentence-beam", "sentence-greedy", "word-sampling"] = "accord"
+    """What is not given is the preset's. The last three are Distill (Chen et al. 2017): weight 1,
+    every 1, uses 1, parts [distillation], length_ratio [0, 9], distinct_bigrams 0; sentence-beam:
+    beam 5. word-sampling: sample 1.0, tokens all. accord: the defaults below."""
     weight: Annotated[Real, Field(ge=0)] = 0.5
     """How much the mean loss of synthetic tokens counts beside that of gold ones; 0: not at all."""
+    gold: bool = True
+    """Learn from gold pairs as well. false: from synthetic ones alone, and nothing of the gold
+    pairs' own loss is computed."""
     start: Annotated[Whole, Field(ge=0)] = 0
     """The last step without it: the teacher must have learnt to translate."""
     every: Annotated[Whole, Field(ge=1)] = 3
@@ -165,6 +176,8 @@ class CompleteConfig(Section):
     """What a translation z of one side is used for. distillation: the other side into z.
     back-translation: z into the other side, which is gold. latent: two translations of one side
     into each other."""
+    directions: Annotated[tuple[Pair, ...], Field(min_length=1)] | None = None
+    """Only these directions get synthetic pairs, for example [es-fr]; by default all that can."""
     pairs: Annotated[Whole, Field(ge=1)] = 100_000
     """Training pairs translated in one round, at most all there are."""
     uses: Annotated[Whole, Field(ge=1)] = 3
@@ -178,6 +191,34 @@ class CompleteConfig(Section):
     select: Literal["first", "agreement"] = "first"
     """Which of `search.nbest` translations is used: the likeliest given one side, or the likeliest
     given both, a subword."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_force(cls, given: Any) -> Any:
+        """What is not given, by preset."""
+        if not isinstance(given, dict):
+            return given
+        found = dict(given)
+        for key, value in _COMPLETE_PRESETS.get(str(given.get("preset")), {}).items():
+            mine = found.setdefault(key, value)
+            if isinstance(value, dict) and isinstance(mine, dict):
+                found[key] = {**value, **mine}
+        return found
+
+
+# Distill (Chen et al. 2017), in all directions at once; theirs has no filters.
+_DISTILL: dict[str, Any] = {
+    "weight": 1.0,
+    "every": 1,
+    "uses": 1,
+    "parts": ("distillation",),
+    "filters": {"length_ratio": (0.0, 9.0), "distinct_bigrams": 0.0},
+}
+_COMPLETE_PRESETS: dict[str, dict[str, Any]] = {
+    "sentence-beam": {**_DISTILL, "search": {"beam": 5}},
+    "sentence-greedy": _DISTILL,
+    "word-sampling": {**_DISTILL, "search": {"sample": 1.0}, "teacher": {"tokens": "all"}},
+}
 
 
 class ConsistencyConfig(Section):
@@ -300,7 +341,17 @@ class ObjectiveSettings(Section):
         ),
     ] = None
     """Agreement-based training; without it the model is the Basic one."""
-    complete: CompleteConfig | None = None
+    complete: Annotated[
+        CompleteConfig | None,
+        BeforeValidator(
+            lambda value: {"preset": value} if isinstance(value, str) else value,
+            json_schema_input_type=Literal[
+                "accord", "sentence-beam", "sentence-greedy", "word-sampling"
+            ]
+            | CompleteConfig
+            | None,
+        ),
+    ] = None
     """Synthetic pairs for directions without data."""
     consistency: ConsistencyConfig | None = None
     """Decode-free consistency between reading sources and reading targets."""

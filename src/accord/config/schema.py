@@ -8,14 +8,10 @@ from pydantic_core import PydanticCustomError
 
 from accord.config.model_settings import ModelSettings
 from accord.config.objectives import ObjectiveSettings
-from accord.config.section import FilePath, Real, Section, Whole
+from accord.config.section import FilePath, Language, Pair, Real, Section, Whole
 from accord.graph import Direction, TranslationGraph
 from accord.machine import MOST_THREADS
 
-Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(_[A-Za-z0-9]+)?$")]
-Pair = Annotated[
-    str, StringConstraints(pattern=r"^[a-z]{2,3}(_[A-Za-z0-9]+)?-[a-z]{2,3}(_[A-Za-z0-9]+)?$")
-]
 Directory = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$")]
 Format = Literal["auto", "text", "tsv", "jsonl", "tmx", "iwslt", "sgm", "parquet", "arrow"]
 
@@ -249,6 +245,9 @@ class TrainingSettings(Section):
     init_from: str | None = None
     """Start from the newest checkpoint of another run: weights, optimiser, step and place in the
     data. Branches of one run are so matched in updates."""
+    directions: Annotated[tuple[Pair, ...], Field(min_length=1)] | None = None
+    """Train these directions only, for example [en-fr]; by default all that have a corpus. The
+    others count as without data for this run; the prepared data stays what it is."""
     steps: Annotated[Whole, Field(ge=1)] = 500_000
     """Updates in all."""
     minutes: Annotated[Real, Field(gt=0)] | None = None
@@ -343,10 +342,31 @@ class Experiment(Section):
         return self.seed if self.training.seed is None else self.training.seed
 
     @property
-    def graph(self) -> TranslationGraph:
+    def data_graph(self) -> TranslationGraph:
         """Supervised and zero-shot directions that follow from the corpora."""
         supervised = frozenset(d for corpus in self.corpora for d in corpus.supervised)
         return TranslationGraph(self.languages, supervised)
+
+    @property
+    def graph(self) -> TranslationGraph:
+        """The same for the run: what it does not train (`training.directions`) is zero-shot."""
+        known, chosen = self.data_graph, self.training.directions
+        if chosen is None:
+            return known
+        asked = {Direction(*pair_languages(pair)) for pair in chosen}
+        return TranslationGraph(self.languages, known.supervised & asked)
+
+    @property
+    def learns_from_gold(self) -> bool:
+        """Whether the pairs of the corpora are learnt from, and not only ones made of them."""
+        complete = self.objective.complete
+        return complete is None or not complete.weight or complete.gold
+
+    @property
+    def trained_corpora(self) -> tuple[Corpus, ...]:
+        """The corpora of which at least one direction is trained."""
+        supervised = self.graph.supervised
+        return tuple(c for c in self.corpora if not supervised.isdisjoint(c.supervised))
 
     @property
     def held_out(self) -> Mapping[str, HeldOut]:

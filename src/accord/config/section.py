@@ -8,6 +8,14 @@ from pydantic import AllowInfNan, BaseModel, ConfigDict, Strict, StringConstrain
 Whole = Annotated[int, Strict()]
 Real = Annotated[float, Strict(), AllowInfNan(False)]
 FilePath = Annotated[str, StringConstraints(min_length=1)]
+Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(_[A-Za-z0-9]+)?$")]
+Pair = Annotated[
+    str, StringConstraints(pattern=r"^[a-z]{2,3}(_[A-Za-z0-9]+)?-[a-z]{2,3}(_[A-Za-z0-9]+)?$")
+]
+
+# Where a key stands; and what is wrong with its value, and how to mend it.
+Location = tuple[str | int, ...]
+Complaint = tuple[Location, str, str]
 
 
 class Section(BaseModel):

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from accord.config.objectives import CompleteConfig
+from accord.config.schema import Experiment, pair_languages
 from accord.graph import Direction, TranslationGraph
 
 # --- Agreement: the language that both sides of a pair are translated into.
@@ -96,6 +98,20 @@ class Triads:
 
     graph: TranslationGraph
     parts: Collection[str]
+    only: Collection[Direction] | None = None
+    """The directions that may be trained; None: all without data."""
+
+    @staticmethod
+    def of(graph: TranslationGraph, config: CompleteConfig) -> "Triads":
+        """As the settings ask for them."""
+        asked = config.directions
+        only = None if asked is None else [Direction(*pair_languages(pair)) for pair in asked]
+        return Triads(graph, config.parts, only)
+
+    def _is_new(self, direction: Direction) -> bool:
+        """Whether synthetic pairs may train this direction."""
+        wanted = self.only is None or direction in self.only
+        return wanted and not self.graph.is_supervised(*direction)
 
     def trained(self, pupil: str, third: str) -> tuple[Direction, ...]:
         """The directions that a translation into `third` is used for beside the pupil's side."""
@@ -106,7 +122,7 @@ class Triads:
         return tuple(
             direction
             for part, direction in wanted.items()
-            if part in self.parts and not self.graph.is_supervised(*direction)
+            if part in self.parts and self._is_new(direction)
         )
 
     def latent(self, third: str, fourth: str) -> tuple[Direction, ...]:
@@ -114,7 +130,7 @@ class Triads:
         if LATENT not in self.parts:
             return ()
         both = Direction(third, fourth), Direction(fourth, third)
-        return tuple(d for d in both if not self.graph.is_supervised(*d))
+        return tuple(d for d in both if self._is_new(d))
 
     def thirds(self, teacher: str, pupil: str) -> tuple[str, ...]:
         """The languages into which the teacher's side of a pair is worth translating."""
@@ -136,8 +152,27 @@ class Triads:
         """Whether at least one of these pairs of languages can be completed."""
         return any(self.thirds(*pair) or self.thirds(*reversed(pair)) for pair in pairs)
 
+    def directions(self, pairs: Iterable[tuple[str, str]]) -> tuple[Direction, ...]:
+        """All that synthetic pairs made from these pairs of languages train."""
+        found: set[Direction] = set()
+        for teacher, pupil in (side for one, two in pairs for side in ((one, two), (two, one))):
+            for third in self.thirds(teacher, pupil):
+                found.update(self.trained(pupil, third))
+                for fourth in self.fourths(teacher, pupil, third):
+                    found.update(self.latent(third, fourth))
+        return tuple(direction for direction in self.graph.directions if direction in found)
+
     def _reached(self, teacher: str, pupil: str) -> tuple[str, ...]:
         return tuple(x for x in self.graph.neighbours(teacher) if x != pupil)
+
+
+def synthetic_directions(experiment: Experiment) -> tuple[Direction, ...]:
+    """What synthetic pairs train in an experiment: nothing, where it has none."""
+    complete = experiment.objective.complete
+    if complete is None or not complete.weight:
+        return ()
+    pairs = [corpus.languages for corpus in experiment.trained_corpora]
+    return Triads.of(experiment.graph, complete).directions(pairs)
 
 
 # --- Dual learning: the languages that a sentence is translated into and comes back from.

@@ -25,12 +25,12 @@ def statistics(store: Store, experiment: Experiment) -> dict[str, Any]:
     directions = [
         {
             "direction": str(direction),
-            "kind": experiment.graph.kind(direction),
+            "kind": experiment.data_graph.kind(direction),
             "train": train.get(direction, 0),
             "dev": _held_out_lines(manifest, "dev", *direction),
             "test": _held_out_lines(manifest, "test", *direction),
         }
-        for direction in experiment.graph.directions
+        for direction in experiment.data_graph.directions
     ]
     languages = {}
     for language in manifest["languages"]:

@@ -13,8 +13,8 @@ Replacing the manifest (one atomic rename) is what makes a new store the current
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -102,6 +102,17 @@ class ParallelCorpus:
     def side(self, language: str) -> Sentences:
         """The sentences of one of the two languages."""
         return self.sides[self.languages.index(language)]
+
+
+def trained_corpora(
+    corpora: Sequence[ParallelCorpus], directions: Collection[tuple[str, str]]
+) -> tuple[ParallelCorpus, ...]:
+    """The corpora with these of their directions; those that have none of them are left out."""
+    kept = (
+        replace(corpus, directions=tuple(d for d in corpus.directions if d in directions))
+        for corpus in corpora
+    )
+    return tuple(corpus for corpus in kept if corpus.directions)
 
 
 FORMAT = 3

@@ -29,7 +29,7 @@ _BLOCK = 20_000
 
 def zero_shot_pairs(experiment: Experiment) -> ZeroShotPairs:
     """The unordered pairs of languages without any training data of their own."""
-    return frozenset(frozenset(pair) for pair in experiment.graph.zero_shot_pairs())
+    return frozenset(frozenset(pair) for pair in experiment.data_graph.zero_shot_pairs())
 
 
 def held_out_hashes(

@@ -42,8 +42,9 @@ class BeamSearch:
     """A search with fixed settings. It keeps recorded graphs: use it again rather than anew.
 
     `forbidden_F` are ids that no translation may contain, on the device of the model. With several
-    `weights`, which sum to 1, every sentence has as many sources. On CUDA, steps are replayed as
-    graphs unless `graphs` is false.
+    `weights`, which sum to 1, every sentence has as many sources. With a temperature to `sample` at
+    and a beam of 1, tokens are drawn. On CUDA, steps are replayed as graphs unless `graphs` is
+    false.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class BeamSearch:
         forbidden_F: Tensor,
         *,
         weights: tuple[float, ...] = (1.0,),
+        sample: float | None = None,
         graphs: bool = True,
     ) -> None:
         self.model = model
@@ -65,6 +67,7 @@ class BeamSearch:
             # Ends are looked at on their own, not as one continuation among others.
             torch.cat([forbidden_F, forbidden_F.new_tensor([PAD, EOS])]),
             weights,
+            sample,
         )
         on_gpu = self._device.type == "cuda"
         self._advance = functools.partial(advance, model, self.rules)
@@ -80,23 +83,31 @@ class BeamSearch:
         lengths_B: Tensor,
         limits_B: Tensor | None = None,
         language_B: Tensor | None = None,
+        draws_BT: Tensor | None = None,
     ) -> list[list[Found]]:
         """The best hypotheses of each sentence of a batch on the host, best first.
 
         A row is a sentence; of M sources, the rows of the first come before those of the second.
         At most `limits_B` tokens each, by default 2 n + 50 by the longest source; then only the
         end may follow. There are `nbest`, but up to `beam` where more than one is asked for, since
-        some may read the same. `language_B` is for models that read the source language.
+        some may read the same. `language_B` is for models that read the source language. Where
+        tokens are drawn, `draws_BT` [B, limit + 1] decide on them; a translation that has not ended
+        by its limit is not found then.
         """
         if limits_B is None:
             longest_B = lengths_B.view(len(self.rules.weights), -1).amax(dim=0)
             limits_B = torch.tensor([most_tokens(length) for length in longest_B.tolist()])
-        history = self._run(*self._begin(source_BS, lengths_B, limits_B, language_B))
+        history = self._run(*self._begin(source_BS, lengths_B, limits_B, language_B, draws_BT))
         count = 1 if self.rules.nbest == 1 else self.rules.beam
         return history.best(count, self.rules.alpha)[: len(limits_B)]
 
     def _begin(
-        self, source_BS: Tensor, lengths_B: Tensor, limits_B: Tensor, language_B: Tensor | None
+        self,
+        source_BS: Tensor,
+        lengths_B: Tensor,
+        limits_B: Tensor,
+        language_B: Tensor | None,
+        draws_BT: Tensor | None,
     ) -> tuple[Task, Stepper]:
         sentences, most = len(limits_B), int(limits_B.max())
         if self._shapes:
@@ -111,7 +122,10 @@ class BeamSearch:
         source_BS, limits_B, done_B = (x.to(self._device) for x in (source_BS, limits_B, done_B))
         if language_B is not None:
             language_B = language_B.to(self._device)
-        task = Task(self.model.encode(source_BS, lengths_B, language_B), limits_B)
+        if draws_BT is not None:
+            more = (0, steps - draws_BT.shape[1], 0, len(limits_B) - sentences)
+            draws_BT = functional.pad(draws_BT, more).to(self._device)
+        task = Task(self.model.encode(source_BS, lengths_B, language_B), limits_B, draws_BT)
         return task, self._stepper(task, start(self.model, self.rules, task, steps, done_B))
 
     def _run(self, task: Task, stepper: Stepper) -> History:

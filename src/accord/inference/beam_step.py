@@ -38,22 +38,27 @@ class Rules:
     forbidden_F: Tensor
     weights: tuple[float, ...] = (1.0,)
     """Of the sources of a sentence, one or several; their sum is 1."""
+    sample: float | None = None
+    """A temperature: tokens are drawn at random, not searched for. The beam is 1 then."""
 
 
 @dataclass(frozen=True)
 class Task(Tensors):
     """The sentences to translate, and how many tokens each translation may have at most.
 
-    The memory holds the first source of all sentences, then the second of all, and so on.
+    The memory holds the first source of all sentences, then the second of all, and so on. Where
+    tokens are drawn, `draws_BT` are numbers from 0 to 1 that decide on them, one for each step.
     """
 
     memory: Memory
     limits_B: Tensor
+    draws_BT: Tensor | None = None
 
     def select(self, sentences_N: Tensor) -> "Task":
         """The given sentences, in that order."""
         rows_N = _of_all_sources(sentences_N, len(self.limits_B), self.memory.rows)
-        return Task(self.memory.select(rows_N), self.limits_B[sentences_N])
+        draws_NT = None if self.draws_BT is None else self.draws_BT[sentences_N]
+        return Task(self.memory.select(rows_N), self.limits_B[sentences_N], draws_NT)
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,11 @@ def start(model: Seq2Seq, rules: Rules, task: Task, steps: int, done_B: Tensor) 
 def advance(model: Seq2Seq, rules: Rules, task: Task, beam: Beam) -> tuple[Beam, Record]:
     """All hypotheses one token further; the state may have been written in place."""
     logits_RV, state = _read(model, rules, task.memory, beam)
-    end_R, best_RC, token_RC = _best_tokens(logits_RV, rules, beam)
+    if task.draws_BT is None:
+        end_R, best_RC, token_RC = _best_tokens(logits_RV, rules, beam)
+    else:
+        draw_B1 = task.draws_BT.index_select(1, beam.step.view(1))
+        end_R, best_RC, token_RC = _drawn_tokens(logits_RV, rules, draw_B1)
     end_BK = beam.log_p_BK + end_R.view_as(beam.log_p_BK)
     log_p_BK, parent_BK, token_BK = _continuations(best_RC, token_RC, beam.log_p_BK)
     full_B = beam.step >= task.limits_B
@@ -182,6 +191,25 @@ def _best_tokens(logits_RV: Tensor, rules: Rules, beam: Beam) -> tuple[Tensor, T
     if width == 1:  # a maximum is found many times faster than the first of a ranking
         return end_R, *log_p_RV.max(dim=1, keepdim=True)
     return end_R, *log_p_RV.topk(width, dim=1)
+
+
+def _drawn_tokens(
+    logits_RV: Tensor, rules: Rules, draw_R1: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same of one token a row, drawn by the softmax at a temperature: the one at which the sums
+    of probabilities pass the number drawn. If it is the end, nothing else may follow, and the end
+    may not if it is not."""
+    log_p_RV = mixed(torch.log_softmax(logits_RV, dim=1), rules.weights)
+    end_R = log_p_RV[:, EOS].clone()
+    log_p_RV.index_fill_(1, rules.forbidden_F, _NEVER)
+    log_p_RV[:, EOS] = end_R
+    # In fp64, or rounding could give a token that has no probability its share of the sums.
+    share_RV = torch.softmax(log_p_RV / (rules.sample or 1.0), dim=1, dtype=torch.float64)
+    sum_RV = share_RV.cumsum(dim=1)
+    token_R1 = (sum_RV <= draw_R1 * sum_RV[:, -1:]).sum(dim=1, keepdim=True)
+    ends_R1 = token_R1 == EOS
+    best_R1 = log_p_RV.gather(1, token_R1).masked_fill(ends_R1, _NEVER)
+    return end_R.masked_fill(~ends_R1.squeeze(1), _NEVER), best_R1, token_R1
 
 
 def mixed(log_p_NV: Tensor, weights: Sequence[float]) -> Tensor:

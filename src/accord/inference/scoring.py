@@ -81,9 +81,10 @@ def likeliest(
     device: torch.device,
     batch_tokens: int = 16_384,
     languages: Sequence[Sequence[int] | None] | None = None,
-) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-    """Numbers of some targets, and at each place of these, end to end, the likeliest tokens and
-    their probabilities among themselves [M, K]; until all targets have had their turn.
+) -> Iterator[tuple[list[int], Tensor, Tensor, Tensor]]:
+    """Numbers of some targets, and at each place of these, end to end, the likeliest tokens, their
+    probabilities among themselves [M, K], and what share of all probability is theirs [M]; until
+    all targets have had their turn.
 
     `sources[m][i]` is the m-th source of target i; where there are several, what they say is mixed
     as in an ensemble, by `weights`. Forbidden tokens are not among those found. `languages[m][i]`
@@ -97,15 +98,17 @@ def likeliest(
             _hidden(model, member, known, batch, target_BT)[real_BT]
             for member, known in zip(sources, languages, strict=True)
         ]
-        tokens, shares = [], []
+        tokens, shares, kept = [], [], []
         for parts in zip(*(torch.split(each_ND, _LOGITS) for each_ND in hidden), strict=True):
             scores_NV = logits(model, torch.cat(parts))
             if len(parts) > 1:  # else what is missing is one number a row, the same for all tokens
                 scores_NV = mixed(scores_NV.log_softmax(dim=1), weights)
+            all_N = scores_NV.logsumexp(dim=1)
             top = scores_NV.index_fill_(1, forbidden_F, -torch.inf).topk(count, dim=1)
             tokens.append(top.indices)
             shares.append(top.values.softmax(dim=1))
-        yield batch, torch.cat(tokens), torch.cat(shares)
+            kept.append((top.values.logsumexp(dim=1) - all_N).exp())
+        yield batch, torch.cat(tokens), torch.cat(shares), torch.cat(kept)
 
 
 def _batches(

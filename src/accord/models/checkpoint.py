@@ -33,6 +33,7 @@ from accord.files import (
     sha256_of,
     writing_errors,
 )
+from accord.run_directory import COMBINED
 
 FORMAT = 1
 _NAME = re.compile(r"step-(\d{8,})")
@@ -272,6 +273,12 @@ def find_checkpoint(run: Path, name: str) -> Checkpoint:
     checkpoints = Checkpoints(run / "checkpoints")
     if name in ("best", "last"):
         newest = checkpoints.last()
+        if newest is None and (run / COMBINED).is_file():
+            raise AccordError(
+                "these are several runs, which `accord combine` put together",
+                where=str(run),
+                fix=f"name one of the runs: {COMBINED} lists them",
+            )
         if newest is None:
             raise AccordError(
                 "the run has no checkpoint yet",

@@ -30,7 +30,9 @@ def build_objectives(context: Context) -> list[Objective[Any]]:
     if asked.agreement and (asked.agreement.weight or asked.agreement.encoder_weight):
         found.append(AgreementObjective.of(asked.agreement, context))
     if asked.complete and asked.complete.weight:
-        found.append(DistillationObjective(asked.complete, context, likelihood))
+        synthetic = DistillationObjective(asked.complete, context, likelihood)
+        # Without gold pairs nothing else is computed: of the likelihood only the formula is used.
+        found = [*found, synthetic] if context.experiment.learns_from_gold else [synthetic]
     if asked.denoise and asked.denoise.weight:
         found.append(DenoiseObjective(asked.denoise, context, likelihood))
     if asked.back_translation and asked.back_translation.weight:

@@ -114,16 +114,21 @@ def composite_likelihood(
     if not len(batch.places_N):  # one process's share of a small last batch may be empty
         zero = model.output_weight.new_zeros((), requires_grad=True)
         return Likelihood(zero, zero.detach(), 0)
-    memory = model.encode(batch.source_BS, batch.source_lengths_B, batch.source_language_B)
-    hidden_BTD = model.decode(memory, model.shifted_embeddings(batch.target_BT))
     return likelihood_of(
         model,
-        batch.scored(hidden_BTD),
+        scored_hidden(model, batch),
         batch,
         label_smoothing=label_smoothing,
         chunk=chunk,
         likely=likely and likely.at(batch.places_N),
     )
+
+
+def scored_hidden(model: Seq2Seq, batch: TensorBatch) -> Tensor:
+    """The decoder's hidden vectors along the targets, at the places to be scored [N, D]."""
+    memory = model.encode(batch.source_BS, batch.source_lengths_B, batch.source_language_B)
+    hidden_BTD = model.decode(memory, model.shifted_embeddings(batch.target_BT))
+    return batch.scored(hidden_BTD)
 
 
 def likelihood_of(

@@ -20,6 +20,7 @@ def dense_cross_entropy(
     weight_VD: Tensor,
     weights_N: Tensor,
     *,
+    wanted_weight_VD: Tensor | None = None,
     live_wanted_N: Tensor | None = None,
     live_scorer_N: Tensor | None = None,
     temperature: float = 1.0,
@@ -31,14 +32,23 @@ def dense_cross_entropy(
     Q is the softmax of `scorer_ND`. P is the softmax, at a temperature, of hidden vectors `wanted`
     [N, D], or puts all its mass on the tokens `wanted` [N]. With `divergence`, P's entropy is taken
     off. A side whose vectors need no gradient is a constant, and so is its use of the table; where
-    `live` is given and 0, so is that position of that side.
+    `live` is given and 0, so is that position of that side. Another model's vectors `wanted` need
+    that model's own table, `wanted_weight_VD`, and get no gradient.
     """
     dtype = compute_dtype(scorer_ND)
     found = _DenseCrossEntropy.apply(  # type: ignore[no-untyped-call]
         wanted.to(dtype) if wanted.is_floating_point() else wanted,
         scorer_ND.to(dtype),
         weight_VD,
-        _Terms(weights_N, live_wanted_N, live_scorer_N, temperature, divergence, chunk),
+        _Terms(
+            weights_N,
+            wanted_weight_VD,
+            live_wanted_N,
+            live_scorer_N,
+            temperature,
+            divergence,
+            chunk,
+        ),
         torch.is_grad_enabled(),
     )
     return cast(tuple[Tensor, Tensor], found)
@@ -47,6 +57,7 @@ def dense_cross_entropy(
 @dataclass(frozen=True)
 class _Terms:
     weights_N: Tensor
+    wanted_weight_VD: Tensor | None
     live_wanted_N: Tensor | None
     live_scorer_N: Tensor | None
     temperature: float
@@ -79,6 +90,8 @@ class _Work:
         self.wanted = wanted
         self.scorer_ND = scorer_ND
         self.weight = weight_VD.to(scorer_ND.dtype)
+        other_VD = terms.wanted_weight_VD
+        self.wanted_weight = self.weight if other_VD is None else other_VD.to(scorer_ND.dtype)
         self.weights_N = terms.weights_N.to(self.exact)
         self.terms = terms
         self.table_VD: Tensor | None = None
@@ -110,7 +123,7 @@ class _Work:
         """The measure and the cross-entropy of positions whose P is a softmax."""
         value_N, found_N, scorer_NV, wanted_NV = against_softmax(
             logits_NV,
-            product(self.wanted[rows], self.weight.t(), self.exact),
+            product(self.wanted[rows], self.wanted_weight.t(), self.exact),
             temperature=self.terms.temperature,
             divergence=self.terms.divergence,
             scorer_scale_N=self.scorer_side.scale_N[rows] if self.scorer_side else None,

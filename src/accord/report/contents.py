@@ -1,7 +1,7 @@
 """Everything that a report says, read from run directories."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -12,6 +12,8 @@ from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory, read
 from accord.evaluation.records import Evaluated, Evaluation
 from accord.evaluation.uses import Use, read_uses
+from accord.graph import Direction
+from accord.inference.backends.combined_backend import Combined, is_combined
 from accord.report.answer import Answer, System, answer, systems
 from accord.report.identification import Identification, identification
 from accord.report.method import advice, method
@@ -130,6 +132,16 @@ class ReportedRun:
     environment: Mapping[str, Any]
     uses: tuple[Use, ...]
     """What it has scored, and when."""
+    models: Mapping[Direction, Path] = field(default_factory=dict)
+    """The run of every direction, where several are put together."""
+
+    @property
+    def method(self) -> str:
+        """By which method it was trained."""
+        if self.models:
+            named = ", ".join(f"{d} by {run.name}" for d, run in self.models.items())
+            return f"Several runs, a model for each direction: {named}."
+        return method(self.experiment, self.evaluation.origin.step)
 
     @property
     def evaluation(self) -> Evaluation:
@@ -158,13 +170,13 @@ class Report:
     @property
     def methods(self) -> tuple[tuple[str, str], ...]:
         """By which method each run was trained."""
-        return tuple(
-            (run.label, method(run.experiment, run.evaluation.origin.step)) for run in self.runs
-        )
+        return tuple((run.label, run.method) for run in self.runs)
 
     @property
     def advice(self) -> str:
         """Which key to set next, where zero-shot fails."""
+        if self.main.models:
+            return ""
         return advice(self.answer.verdict, self.main.experiment, self.main.evaluation)
 
     @cached_property
@@ -203,6 +215,7 @@ def read_runs(
             manifest=run.manifest(),
             environment=run.environment(),
             uses=tuple(read_uses(run.path)),
+            models=Combined.read(run.path).runs if is_combined(run.path) else {},
         )
         for i, run in enumerate(opened)
     )

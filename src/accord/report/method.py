@@ -12,6 +12,8 @@ def method(experiment: Experiment, step: int) -> str:
     """The method in a sentence; `step` is that of the weights that were evaluated."""
     begun, waiting = _objectives(experiment, step)
     name = "Basic" if not begun else f"Basic with {' and '.join(begun)}"
+    if not experiment.learns_from_gold:
+        name = f"No gold pairs, but {' and '.join(begun)}"
     unused = f"; not begun by step {count(step)}: {', '.join(waiting)}" if waiting else ""
     model = experiment.model
     kind = f"{_MODELS.get(model.kind, model.kind)} of {count(model.units)} units"
@@ -30,7 +32,8 @@ def _objectives(experiment: Experiment, step: int) -> tuple[list[str], list[str]
         said = f"agreement of encodings ({agree.encoder_measure}, weight {agree.encoder_weight:g}"
         found[f"{said}, from step {count(agree.start + 1)})"] = agree.start
     if (complete := objective.complete) and complete.weight:
-        said = f"synthetic pairs (Complete: {complete.teacher.kind} teacher, weight "
+        name = "Complete" if complete.preset == "accord" else f"Distill, {complete.preset}"
+        said = f"synthetic pairs ({name}: {complete.teacher.kind} teacher, weight "
         found[f"{said}{complete.weight:g}, from step {count(complete.start + 1)})"] = complete.start
     if (alike := objective.consistency) and alike.weight:
         said = f"consistency (CrossConST: weight {alike.weight:g}"

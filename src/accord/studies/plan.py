@@ -11,10 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from accord.config.checks import Location
 from accord.config.load import load, load_section
 from accord.config.schema import Experiment
-from accord.config.section import Real, Section, Whole
+from accord.config.section import Location, Real, Section, Whole
 from accord.config.shipped import recipe, shipped_plan
 from accord.errors import AccordError
 from accord.evaluation.matrix import evaluation_name

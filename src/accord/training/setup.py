@@ -9,7 +9,7 @@ import torch
 
 from accord.config.schema import Experiment
 from accord.data.batches import Batch, Position
-from accord.data.store import Store
+from accord.data.store import Store, trained_corpora
 from accord.data.vocabulary import FIRST_TAG
 from accord.data.windows import window_count
 from accord.errors import AccordError
@@ -35,7 +35,7 @@ def identity(
 ) -> dict[str, Any]:
     """What a checkpoint's tensors and its position in the data belong to."""
     settings = experiment.training
-    windows = window_count(store.corpora)
+    windows = window_count(trained_corpora(store.corpora, experiment.graph.supervised))
     return {
         "processes": world.size,
         "optimizer": settings.optimizer.kind,
@@ -46,6 +46,7 @@ def identity(
             "temperature": settings.temperature,
             # Runs from before there were windows had other batches where there are several now.
             **({"windows": windows} if windows > 1 else {}),
+            **({"directions": sorted(settings.directions)} if settings.directions else {}),
             **({"one_direction": True} if one_direction else {}),
         },
     }

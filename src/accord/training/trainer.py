@@ -20,7 +20,7 @@ from accord.config.load import run_directory, store_directory
 from accord.config.schema import Experiment
 from accord.data.batches import Batch, BatchStream, Position
 from accord.data.prefetch import Prefetcher
-from accord.data.store import Store
+from accord.data.store import Store, trained_corpora
 from accord.errors import AccordError
 from accord.files import atomic_write, exclusive, expand
 from accord.models.build import build_model
@@ -152,7 +152,7 @@ class Trainer:
             exchange=_EXCHANGES[self.settings.exchange],
         )
         self.stream = BatchStream(
-            self.store.corpora,
+            trained_corpora(self.store.corpora, experiment.graph.supervised),
             self.store.languages,
             self.store.vocabulary.tags,
             batch_tokens=self.settings.batch_tokens,
@@ -169,10 +169,7 @@ class Trainer:
             )
         self.cut = self._cut()
         self.validator = Validator(self.store, experiment, world.device, self.bf16)
-        self.state.measure_by(
-            f"{self.settings.validation.metric} over {self.settings.validation.directions} "
-            f"directions of {self.store.manifest['fingerprint']}"
-        )
+        self.state.measure_by(self.validator.measures)
         self.window = Window(world, self.state.totals, self.objectives)
         self.signals = StopSignals(progress)
         self.scores: Scores | None = None

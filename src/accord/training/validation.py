@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from accord.config.schema import Experiment, ValidationSettings
+from accord.config.third_languages import synthetic_directions
 from accord.data.store import HeldOutSets, Store
 from accord.errors import AccordError
 from accord.graph import Direction, TranslationGraph
@@ -118,10 +119,11 @@ class Validator:
         self.device = device
         self.bf16 = bf16
         graph = experiment.graph
+        self.measures = _words(experiment, store.manifest["fingerprint"])
         self.translates = experiment.model.translates
         everything = self.translates and "all" in (self.settings.directions, self.settings.watch)
         self.sets: list[tuple[Direction, str, list[str], list[str]]] = []
-        for direction in graph.directions if everything else graph.supervised_directions:
+        for direction in _measured(experiment, everything):
             sources, references = store.held_out.pair("dev", *direction)
             if sources:
                 self.sets.append((direction, graph.kind(direction), sources, references))
@@ -213,6 +215,21 @@ class Validator:
             bleu(hypotheses, references, direction.target),
             exact_match(hypotheses, references),
         )
+
+
+def _measured(experiment: Experiment, everything: bool) -> Sequence[Direction]:
+    """The directions whose dev sentences say something about the model."""
+    graph = experiment.graph
+    if not experiment.learns_from_gold:
+        return synthetic_directions(experiment) if everything else ()
+    return graph.directions if everything else graph.supervised_directions
+
+
+def _words(experiment: Experiment, fingerprint: str) -> str:
+    """What scores mean: those of other words cannot be compared with them."""
+    settings, chosen = experiment.training.validation, experiment.training.directions
+    trained = f", trained on {' '.join(sorted(chosen))}" if chosen else ""
+    return f"{settings.metric} over {settings.directions} directions of {fingerprint}{trained}"
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

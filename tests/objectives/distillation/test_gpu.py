@@ -58,6 +58,21 @@ def test_both_threads_record_and_replay(toy, base, tmp_path, monkeypatch, teache
     assert len(pool) > 5
 
 
+@pytest.mark.parametrize("preset", ["sentence-greedy", "word-sampling"])
+def test_distill_without_gold_pairs(toy, base, tmp_path, preset):
+    """Drawn tokens are replayed steps, and so is the teacher's part in updates."""
+    complete = {"preset": preset, "gold": False, "pairs": 30, "teacher": {"run": str(base)}}
+    for steps in (20, 40):
+        train(
+            experiment(toy, tmp_path, training__steps=steps, objective__complete=complete),
+            accept_changes=True,
+        )
+    lines = metrics(tmp_path, "train")
+    assert all(line["complete_tokens"] > 0 for line in lines)
+    assert lines[-1]["skipped"] == 0
+    assert lines[-1]["loss"] < lines[0]["loss"]
+
+
 def test_updates_go_on_while_the_first_round_is_made(toy, base, tmp_path, monkeypatch):
     """Both threads record from the first update on; training ends when the round has joined."""
     plain = objective.pool_line

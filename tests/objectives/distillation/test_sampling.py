@@ -9,7 +9,7 @@ from accord.config.third_languages import Triads
 from accord.data.store import ParallelCorpus, Sentences
 from accord.graph import Direction, TranslationGraph
 from accord.objectives.distillation import sampling
-from accord.objectives.distillation.sampling import NONE, Picker
+from accord.objectives.distillation.sampling import NONE, Draws, Picker
 
 LANGUAGES = ("de", "en", "es", "fr", "nl")
 
@@ -130,3 +130,15 @@ def test_draws_follow_from_the_seed_and_never_change():
         (2, 14),
     ]  # a change here would break the resuming of runs
     assert first.third_N.tolist() == [4, 4, 4, 2, 3, 0]
+
+
+def test_numbers_for_tokens_hang_on_round_place_and_language_alone():
+    draws = Draws(7, 3)
+    first = draws(5, 1, 6)
+    assert (draws(2, 0, 9) != draws(2, 1, 9)).all()
+    assert draws(5, 1, 20)[:6].tolist() == first.tolist() == Draws(7, 3)(5, 1, 6).tolist()
+    others = [Draws(8, 3)(5, 1, 6), Draws(7, 4)(5, 1, 6), draws(6, 1, 6), draws(5, 2, 6)]
+    assert all((other != first).all() for other in others)
+    many = np.concatenate([draws(place, 0, 50) for place in range(40)])
+    assert 0 < many.min() < 0.01 < 0.99 < many.max() < 1
+    assert abs(many.mean() - 0.5) < 3 * (1 / 12 / len(many)) ** 0.5

@@ -105,14 +105,16 @@ def test_the_likeliest_tokens_at_every_place(vocabulary, vote):
     one = teacher(vocabulary, vote=vote)
     asked = wanted(vocabulary)
     chosen = [each[0].ids for each in one.translate(asked)]
-    found = one.likely(asked, chosen, 4)
+    found, mass = one.likely(asked, chosen, 4)
     assert len(found.token_MK) == sum(len(ids) + 1 for ids in chosen)
-    begin = 0
+    begin, kept = 0, 0.0
     for item, ids in zip(asked, chosen, strict=True):
         log_p = (1 - vote) * distributions(one, item, item.source, ids)
         log_p += vote * distributions(one, item, item.pupil, ids)
+        whole = log_p.exp().sum(dim=1)
         log_p[:, one.decoder.forbidden(None)] = -torch.inf
         top = log_p.topk(4, dim=1)
+        kept += float((top.values.exp().sum(dim=1) / whole).sum())
         part = slice(begin, begin + len(ids) + 1)
         assert found.token_MK[part].tolist() == top.indices.tolist()
         shares = torch.from_numpy(found.share_MK[part]).float()
@@ -120,7 +122,9 @@ def test_the_likeliest_tokens_at_every_place(vocabulary, vote):
         # Greedy search takes the likeliest, but for the end where the length is up.
         assert found.token_MK[part][: len(ids), 0].tolist() == list(ids)
         begin += len(ids) + 1
-    assert one.likely([], [], 4).token_MK.shape == (0, 4)
+    assert mass == pytest.approx(kept, rel=1e-4)
+    assert mass < len(found.token_MK)
+    assert one.likely([], [], 4)[0].token_MK.shape == (0, 4)
 
 
 def test_subwords_may_be_restricted_to_the_language(vocabulary):
@@ -131,7 +135,7 @@ def test_subwords_may_be_restricted_to_the_language(vocabulary):
     for item, found in zip(asked, one.translate(asked), strict=True):
         if item.language == "de":
             assert all(i >= len(vocabulary) - 20 for i in found[0].ids)
-            likely = one.likely([item], [found[0].ids], 5).token_MK
+            likely = one.likely([item], [found[0].ids], 5)[0].token_MK
             assert all(i == 1 or i >= len(vocabulary) - 20 for i in likely.flatten())
     assert any(len(found[0].ids) for found in one.translate(asked))
 

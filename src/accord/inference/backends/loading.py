@@ -5,6 +5,7 @@ from pathlib import Path
 
 from accord.errors import AccordError
 from accord.inference.backends.base import Backend, LoadSettings
+from accord.inference.backends.combined_backend import CombinedBackend, is_combined
 from accord.inference.backends.ctranslate2_backend import CTranslate2Backend
 from accord.inference.backends.manifest import NAME, Manifest, format_name, is_exported
 from accord.inference.backends.onnx_backend import OnnxBackend
@@ -23,7 +24,9 @@ _DEFAULT = LoadSettings()
 
 
 def load_run(path: Path, settings: LoadSettings = _DEFAULT) -> Backend:
-    """The model of a run directory."""
+    """The model of a run directory, or those of several that `accord combine` put together."""
+    if is_combined(path):
+        return CombinedBackend(path, settings, load_run)
     kind = RunDirectory(path).experiment().model.kind  # says so if this is no run directory
     if kind in RUN_BACKENDS:
         return RUN_BACKENDS[kind](path, settings)

@@ -21,6 +21,7 @@ from accord.config.objectives import CompleteConfig
 from accord.config.third_languages import Triads
 from accord.data.batches import Batch, BatchStream, Position
 from accord.data.prefetch import Prefetcher
+from accord.data.store import trained_corpora
 from accord.models.base import Seq2Seq
 from accord.models.checkpoint import Checkpoints, objective_states
 from accord.models.tensor_batch import TensorBatch
@@ -29,6 +30,7 @@ from accord.objectives.base import (
     Cut,
     Objective,
     Session,
+    Shape,
     Tally,
     Terms,
     Work,
@@ -36,40 +38,25 @@ from accord.objectives.base import (
     tensors_of,
 )
 from accord.objectives.distillation.background import Worker
-from accord.objectives.distillation.filters import KEPT, Filters, usual_lengths
-from accord.objectives.distillation.pool import Pool, PoolState, prune_rounds
+from accord.objectives.distillation.filters import Filters, usual_lengths
+from accord.objectives.distillation.pool import (
+    Pool,
+    PoolState,
+    pool_line,
+    pool_sentence,
+    prune_rounds,
+)
 from accord.objectives.distillation.rounds import Round, RoundMaker
 from accord.objectives.distillation.sampling import Picker
 from accord.objectives.distillation.soft_targets import LikelyTargets, Targets
 from accord.objectives.distillation.teacher_weights import Teaching
+from accord.objectives.distillation.whole_softmax import (
+    TaughtInputs,
+    TaughtSentences,
+    divergence,
+)
 from accord.objectives.likelihood import LikelihoodObjective, PairInputs
 from accord.ops.linear_cross_entropy import Likely
-
-# --- What is said of a round that comes into use.
-
-
-def pool_line(facts: dict[str, Any], guard: dict[str, Any] | None) -> dict[str, Any]:
-    """A round as a line of metrics.jsonl."""
-    dropped = dict(facts["fates"])
-    kept = dropped.pop(KEPT)
-    line = {
-        **{key: facts[key] for key in ("round", "teacher", "pairs", "seconds", "target_tokens")},
-        "translations": kept + sum(dropped.values()),
-        "kept": kept,
-        "dropped": dropped,
-        "length_ratio": facts["target_tokens"] / max(facts["source_tokens"], 1),
-    }
-    return line if guard is None else {**line, "guard": guard}
-
-
-def pool_sentence(line: dict[str, Any]) -> str:
-    """The same for people."""
-    reasons = ", ".join(f"{name} {count:,}" for name, count in line["dropped"].items() if count)
-    return (
-        f"round {line['round']} by {line['teacher']}: {line['kept']:,} of "
-        f"{line['translations']:,} translations kept{f' (dropped: {reasons})' if reasons else ''}, "
-        f"length ratio {line['length_ratio']:.2f}, made in {line['seconds']:.0f} s"
-    )
 
 
 @dataclass(frozen=True)
@@ -115,23 +102,26 @@ class DistillationObjective(Objective[PairInputs]):
         self.run = context.run
         self.pool_state = PoolState()
         self._likelihood = likelihood
+        self._whole = config.teacher.tokens == "all"
         self._seed = experiment.training_seed
         self._progress = context.progress
         self._batch_tokens = experiment.training.batch_tokens
-        self._triads = Triads(experiment.graph, config.parts)
-        self._picker = Picker(store.corpora, self._triads, pairs=config.pairs, seed=self._seed)
+        self._triads = Triads.of(experiment.graph, config)
+        self._corpora = trained_corpora(store.corpora, experiment.graph.supervised)
+        self._picker = Picker(self._corpora, self._triads, pairs=config.pairs, seed=self._seed)
         self._worker: Worker[Round] = Worker(self.world.device)
         self._teaching = Teaching(config, context, stopped=self._worker.stopped)
-        self._goes_on = goes_on_without(self.world.device)
+        # Without gold pairs there is nothing to go on with.
+        self._goes_on = config.gold and goes_on_without(self.world.device)
         self._checkpoint: Path | None = None
         self._pool: Pool | None = None
         self._batches: Batches | None = None
         self._batches_per_use = 0
 
     @property
-    def scorer(self) -> LikelihoodObjective:
-        """Synthetic pairs are scored as gold ones are."""
-        return self._likelihood
+    def scorer(self) -> Objective[PairInputs]:
+        """Synthetic pairs are scored as gold ones are, but for a teacher's whole softmax."""
+        return self if self._whole else self._likelihood
 
     def weight(self, step: int) -> float:
         """0 before the start: nothing is computed then, and the run is Basic, bit for bit."""
@@ -166,8 +156,11 @@ class DistillationObjective(Objective[PairInputs]):
         return Work(made.parts, (scale,), made.tokens, waited)
 
     def loss(self, model: Seq2Seq, inputs: PairInputs) -> Terms:
-        """That of the likelihood."""
-        return self._likelihood.loss(model, inputs)
+        """That of the likelihood, or the divergence from the teacher's whole softmax."""
+        if not isinstance(inputs, TaughtInputs):
+            return self._likelihood.loss(model, inputs)
+        loss, nll = divergence(model, self._teaching.in_updates, inputs)
+        return Terms({"loss": loss}, {"nll": nll})
 
     def metrics(self, tally: Tally, sentences: float) -> dict[str, float | None]:
         """Synthetic pairs, apart from all that is said about gold ones."""
@@ -179,8 +172,14 @@ class DistillationObjective(Objective[PairInputs]):
                 "complete_tokens": tally.tokens,
                 "complete_wait": tally.waited,
             }
+        if not self.config.gold:  # then these are the run's own
+            found |= self._likelihood.metrics(tally, sentences)
         late = self.pool_state.late
         return {**found, "complete_late": late} if late else found
+
+    def largest(self, batch: Batch, shape: Shape | None) -> PairInputs | None:
+        """As large as the gold batch, which has been tried already if it is computed at all."""
+        return None if self.config.gold else self._likelihood.largest(batch, shape)
 
     def begin(self, session: Session) -> None:
         """Go on where the state says, or begin anew where rounds would be other ones."""
@@ -190,7 +189,7 @@ class DistillationObjective(Objective[PairInputs]):
             self.config.filters,
             self.store.vocabulary,
             self.store.languages,
-            usual_lengths(self.store.corpora),
+            usual_lengths(self._corpora),
             self._longest,
         )
         self._settings = self._fingerprint()
@@ -265,14 +264,15 @@ class DistillationObjective(Objective[PairInputs]):
                 self._teaching.restore(self._checkpoint)
         else:
             self._teaching.decide(step - 1, state)
-        teacher = self._teaching.teacher(state.next_teacher)
+        teacher, tokens = self._teaching.teacher(state.next_teacher), self.config.teacher.tokens
         maker = RoundMaker(
-            self.store.corpora,
+            self._corpora,
             self.store.languages,
             teacher,
             self._filters,
             self.config.select,
-            self.config.teacher.tokens,
+            1 if tokens == "all" else tokens,
+            self._seed if self.config.search.sample is not None else None,
         )
         pool = Pool(
             self._directory, self._picker, maker, self._worker, self.world, self._teaching.load,
@@ -331,11 +331,14 @@ class DistillationObjective(Objective[PairInputs]):
     def _use(self, made: Round, position: Position) -> Batches:
         if self._batches is not None:
             self._batches.close()
-        pairs = made.pairs(self.store.corpora, self._triads)
-        targets = None
+        pairs = made.pairs(self._corpora, self._triads)
+        targets: Targets | TaughtSentences | None = None
         if made.likely is not None:
             offsets, size = made.sentences.offsets, len(self.store.vocabulary)
             targets = Targets(pairs, self.store.languages, made.likely, offsets, size)
+        elif self._whole:
+            self._teaching.take_part(self.pool_state.teacher)
+            targets = TaughtSentences(pairs, self.store.languages, made.origins, self._corpora)
         stream = BatchStream(
             [each.corpus for each in pairs],
             self.store.languages,
@@ -353,25 +356,36 @@ class DistillationObjective(Objective[PairInputs]):
         return self._batches
 
     def _tensors(
-        self, targets: Targets | None, item: tuple[Position, Batch]
+        self, targets: Targets | TaughtSentences | None, item: tuple[Position, Batch]
     ) -> tuple[Position, _Made]:
         """Runs in the background: what the device will need of a batch."""
         position, batch = item
-        width = max(batch.source_BS.shape[1], batch.target_BT.shape[1])
+        taught = targets.beside(batch) if isinstance(targets, TaughtSentences) else batch
+        widths = (each.shape[1] for each in (batch.source_BS, batch.target_BT, taught.source_BS))
+        width = max(widths)
         rows, length = next(shape for shape in self._session.cut.shapes if shape[1] >= width)
         count = max(1, -(-batch.rows // rows))
-        parts = [batch.part(k, count) for k in range(count)]
-        ready = []
-        for part in parts:
-            shape = (rows, length) if self._session.cut.fixed else None
+        shape = (rows, length) if self._session.cut.fixed else None
+        ready: list[PairInputs] = []
+        for k in range(count):
+            part = batch.part(k, count)
             pairs = tensors_of(part, shape)
-            soft = _soft_targets(targets.of(part), pairs) if targets is not None else None
-            ready.append(PairInputs(pairs, soft))
+            if isinstance(targets, TaughtSentences):
+                read = tensors_of(taught.part(k, count), shape)
+                ready.append(TaughtInputs(pairs, taught=read))
+            else:
+                soft = _soft_targets(targets.of(part), pairs) if targets is not None else None
+                ready.append(PairInputs(pairs, soft))
         return position, _Made(ready, batch.target_tokens, batch.update_target_tokens)
 
     def _fingerprint(self) -> str:
         """Of all that rounds and their batches follow from, beside the weights of the teacher."""
-        known = self.config.model_dump(mode="json", exclude={"weight", "start", "every", "teacher"})
+        known = self.config.model_dump(mode="json", exclude=_NOT_OF_ROUNDS)
+        # Keys that former versions did not know: where they are not given, rounds are as before.
+        if known["directions"] is None:
+            del known["directions"]
+        if known["search"]["sample"] is None:
+            del known["search"]["sample"]
         known |= {
             "vote": self.config.teacher.vote,
             "tokens": self.config.teacher.tokens,
@@ -384,6 +398,9 @@ class DistillationObjective(Objective[PairInputs]):
         if self._picker.in_blocks:  # former versions shuffled any number of pairs as a whole
             known["blocks"] = True
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
+_NOT_OF_ROUNDS = {"preset", "weight", "gold", "start", "every", "teacher"}
 
 
 def _soft_targets(wanted: LikelyTargets, pairs: TensorBatch) -> Likely:

@@ -15,6 +15,7 @@ from typing import Any
 from accord.errors import AccordError
 from accord.objectives.base import Cancelled
 from accord.objectives.distillation.background import Worker
+from accord.objectives.distillation.filters import KEPT
 from accord.objectives.distillation.rounds import Round, RoundMaker, merged
 from accord.objectives.distillation.sampling import Picker
 from accord.ops.distributed import World
@@ -163,3 +164,33 @@ class PoolState:
     """What the guard said when the next round was asked for."""
     late: int = 0
     """Updates that would have had synthetic pairs, but for which the first round came too late."""
+
+
+# --- What is said of a round that comes into use.
+
+
+def pool_line(facts: dict[str, Any], guard: dict[str, Any] | None) -> dict[str, Any]:
+    """A round as a line of metrics.jsonl."""
+    dropped = dict(facts["fates"])
+    kept = dropped.pop(KEPT)
+    tokens = max(facts["target_tokens"], 1)
+    line = {
+        **{key: facts[key] for key in ("round", "teacher", "pairs", "seconds", "target_tokens")},
+        **({"mass_kept": facts["mass"] / tokens} if "mass" in facts else {}),
+        "translations": kept + sum(dropped.values()),
+        "kept": kept,
+        "dropped": dropped,
+        "length_ratio": facts["target_tokens"] / max(facts["source_tokens"], 1),
+    }
+    return line if guard is None else {**line, "guard": guard}
+
+
+def pool_sentence(line: dict[str, Any]) -> str:
+    """The same for people."""
+    reasons = ", ".join(f"{name} {count:,}" for name, count in line["dropped"].items() if count)
+    mass = f", likely tokens hold {line['mass_kept']:.0%}" if "mass_kept" in line else ""
+    return (
+        f"round {line['round']} by {line['teacher']}: {line['kept']:,} of "
+        f"{line['translations']:,} translations kept{f' (dropped: {reasons})' if reasons else ''}, "
+        f"length ratio {line['length_ratio']:.2f}{mass}, made in {line['seconds']:.0f} s"
+    )

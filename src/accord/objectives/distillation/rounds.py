@@ -23,7 +23,7 @@ from accord.files import NPZ_ERRORS, atomic_write
 from accord.graph import Direction
 from accord.inference.backtrace import Found
 from accord.objectives.distillation.filters import FATES, KEPT, LENGTH, Filters
-from accord.objectives.distillation.sampling import NONE, Picks
+from accord.objectives.distillation.sampling import NONE, Draws, Picks
 from accord.objectives.distillation.soft_targets import LikelyTokens, MadePairs
 from accord.objectives.distillation.teacher import Subwords, Teacher, Wanted
 
@@ -153,8 +153,9 @@ def merged(parts: Sequence[Round]) -> Round:
 def _added(facts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Counts are added up; the time is that of the slowest; the rest is the same in all."""
     found = dict(facts[0])
-    for key in ("pairs", "source_tokens", "target_tokens"):
-        found[key] = sum(each[key] for each in facts)
+    for key in ("pairs", "source_tokens", "target_tokens", "mass"):
+        if key in found:
+            found[key] = sum(each[key] for each in facts)
     found["fates"] = {k: sum(each["fates"][k] for each in facts) for k in found["fates"]}
     found["seconds"] = max(each["seconds"] for each in facts)
     return found
@@ -178,7 +179,8 @@ class RoundMaker:
 
     `select` says which of several translations is used: the first, or the one that both sides of
     its pair find likeliest together, a token. `tokens` is how many likely ones the teacher names at
-    every place of it; with 1, none but the translation's.
+    every place of it; with 1, none but the translation's. With a `seed`, translations are drawn
+    at random by it; otherwise the teacher searches.
     """
 
     def __init__(
@@ -189,6 +191,7 @@ class RoundMaker:
         filters: Filters,
         select: Literal["first", "agreement"],
         tokens: int = 1,
+        seed: int | None = None,
     ) -> None:
         self.corpora = corpora
         self.languages = languages
@@ -196,11 +199,12 @@ class RoundMaker:
         self.filters = filters
         self.select = select
         self.tokens = tokens
+        self.seed = seed
 
     def make(self, picks: Picks, facts: dict[str, Any]) -> Round:
         """A round with these facts and its own account."""
         began = time.perf_counter()
-        items = self._items(picks)
+        items = self._items(picks, facts)
         found = self.teacher.translate([item.wanted for item in items])
         passing, fates = self._passing(items, found)
         chosen = self._chosen(items, passing)
@@ -208,10 +212,12 @@ class RoundMaker:
         kept = [i for i, ids in enumerate(chosen) if ids]
         rows = np.array([items[i].pick for i in kept], dtype=np.int64)
         sentences = [chosen[i] for i in kept]
-        likely = None
+        likely, mass = None, {}
         if self.tokens > 1:
-            likely = self.teacher.likely([items[i].wanted for i in kept], sentences, self.tokens)
+            asked = [items[i].wanted for i in kept]
+            likely, mass["mass"] = self.teacher.likely(asked, sentences, self.tokens)
         account = {
+            **mass,
             "pairs": len(picks),
             "fates": {name: fates.count(name) for name in FATES},
             "source_tokens": sum(len(items[i].wanted.source) + 1 for i in kept),
@@ -227,8 +233,9 @@ class RoundMaker:
         )
         return Round(origins, Sentences.of(sentences), {**facts, **account}, likely)
 
-    def _items(self, picks: Picks) -> list[_Item]:
+    def _items(self, picks: Picks, facts: dict[str, Any]) -> list[_Item]:
         found = []
+        draws = None if self.seed is None else Draws(self.seed, facts["round"])
         columns = (picks.corpus_N, picks.line_N, picks.side_N, picks.third_N, picks.fourth_N)
         rows = np.stack(columns, axis=1).tolist()
         for pick, (c, line, side, *languages) in enumerate(rows):
@@ -239,8 +246,10 @@ class RoundMaker:
                 if language != NONE:
                     direction = Direction(corpus.languages[side], self.languages[language])
                     limit = self.filters.limit(len(source), direction)
+                    place = int(picks.place_N[pick])
+                    drawn_T = draws(place, language, limit + 1) if draws else None
                     read = corpus.languages[side], corpus.languages[1 - side]
-                    wanted = Wanted(source, pupil, read, direction.target, limit)
+                    wanted = Wanted(source, pupil, read, direction.target, limit, drawn_T)
                     found.append(_Item(pick, language, wanted, direction))
         return found
 

@@ -23,7 +23,8 @@ Words = npt.NDArray[np.uint64]
 NONE = -1  # instead of a fourth language
 _AT_ONCE = 2**25  # pairs that are shuffled as a whole
 _BLOCKS = 8  # of pairs that are shuffled together where there are more
-_STREAM = 0x504F4F4C  # keeps these random numbers apart from others of the same seed
+# Keep these random numbers apart from others of the same seed: picks, and tokens that are drawn.
+_STREAM, _TOKENS = 0x504F4F4C, 0x544F4B53
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,25 @@ class Picker:
         seeds = np.random.SeedSequence((self.seed, kind | window << 32, number, _STREAM))
         words: Words = np.random.Philox(seeds).random_raw(count)
         return words
+
+
+class Draws:
+    """Numbers from 0 to 1 that decide on the tokens of translations that are drawn at random.
+
+    They follow from seed, round, place in it and language alone: not from what is translated
+    together, nor by which process.
+    """
+
+    def __init__(self, seed: int, number: int) -> None:
+        seeds = np.random.SeedSequence((seed, number, _TOKENS))
+        self._key = seeds.generate_state(2, np.uint64)
+
+    def __call__(self, place: int, language: int, count: int) -> npt.NDArray[np.float64]:
+        """The first numbers for the translation of a place into a language."""
+        words = np.random.Philox(key=self._key, counter=[0, 0, place, language]).random_raw(count)
+        # 32 bits, and never 0 or 1.
+        found: npt.NDArray[np.float64] = (words >> np.uint64(32)).astype(np.float64)
+        return (found + 0.5) * 2.0**-32
 
 
 def _drawn(choices: Sequence[int], words_N: Words) -> Int64s:

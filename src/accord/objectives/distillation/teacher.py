@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from accord.config.objectives import CompleteSearch
@@ -27,13 +28,17 @@ Subwords = Sequence[int]
 @dataclass(frozen=True)
 class Wanted:
     """A sentence to be translated, the other one of its pair, the languages of both, the language
-    to translate into, and the most subwords that may take."""
+    to translate into, and the most subwords that may take.
+
+    Where the translation is to be drawn at random, `draws_T` decide on its tokens and its end.
+    """
 
     source: Subwords
     pupil: Subwords
     read: tuple[str, str]
     language: str
     limit: int
+    draws_T: npt.NDArray[np.float64] | None = None
 
 
 class Teacher:
@@ -62,6 +67,7 @@ class Teacher:
             vocabulary=search.vocabulary,
             batch_tokens=search.batch_tokens,
         )
+        self.sample = search.sample
         self.tags = vocabulary.tags
         self._numbers = {language: i for i, language in enumerate(vocabulary.languages)}
         self.device = device
@@ -90,13 +96,15 @@ class Teacher:
 
     def likely(
         self, wanted: Sequence[Wanted], chosen: Sequence[Subwords], count: int
-    ) -> LikelyTokens:
-        """The likeliest tokens at every place of these translations, their ends included."""
+    ) -> tuple[LikelyTokens, float]:
+        """The likeliest tokens at every place of these translations, their ends included; and what
+        share of all probability is theirs, summed over places."""
         ends = [[*target, EOS] for target in chosen]
         lengths_N = np.array([len(target) for target in ends], dtype=np.int64)
         begins_N = np.cumsum(lengths_N) - lengths_N
         token_MK = np.empty((int(lengths_N.sum()), count), dtype=np.uint16)
         share_MK = np.empty(token_MK.shape, dtype=np.float16)
+        mass = 0.0
         for language, group in self._groups(wanted).items():
             named = likeliest(
                 self.model,
@@ -110,12 +118,13 @@ class Teacher:
                 languages=self._read([wanted[i] for i in group]),
             )
             with self.engine.precision():
-                for batch, *found in named:
+                for batch, *found, kept_M in named:
                     self._check()
                     some = [group[place] for place in batch]
                     places_M = ranges(begins_N[some], lengths_N[some])
                     token_MK[places_M], share_MK[places_M] = (each.cpu().numpy() for each in found)
-        return LikelyTokens(token_MK, share_MK)
+                    mass += float(kept_M.double().sum())
+        return LikelyTokens(token_MK, share_MK), mass
 
     def log_probabilities(
         self,
@@ -155,13 +164,18 @@ class Teacher:
     def _search(self, wanted: Sequence[Wanted], language: str | None) -> list[list[Found]]:
         if language not in self._searches:
             self._searches[language] = BeamSearch(
-                self.model, self.settings, self._forbidden(language), weights=self.weights
+                self.model,
+                self.settings,
+                self._forbidden(language),
+                weights=self.weights,
+                sample=self.sample,
             )
         rows = [row for member in self._members(wanted) for row in member]
         limits_B = torch.tensor([item.limit for item in wanted])
         language_B = torch.tensor(self._read(wanted)).flatten()
         with self.engine.precision():
-            return self._searches[language](*padded(rows, _CPU), limits_B, language_B)
+            search = self._searches[language]
+            return search(*padded(rows, _CPU), limits_B, language_B, _draws(wanted))
 
     def _members(self, wanted: Sequence[Wanted]) -> list[list[list[int]]]:
         """Encoder inputs: those of all sentences and, where these vote, those of all pupils."""
@@ -189,6 +203,12 @@ class Teacher:
     def _check(self) -> None:
         if self._stopped():
             raise Cancelled
+
+
+def _draws(wanted: Sequence[Wanted]) -> torch.Tensor | None:
+    """The numbers drawn for these sentences, one row each, filled up with zeros."""
+    drawn = [torch.from_numpy(item.draws_T) for item in wanted if item.draws_T is not None]
+    return torch.nn.utils.rnn.pad_sequence(drawn, batch_first=True) if drawn else None
 
 
 _AT_ONCE = 8192  # sentences that are scored between two looks whether to stop

@@ -211,10 +211,11 @@ class Teaching:
         self._stopped = stopped
         self._teacher: Teacher | None = None
         self._loaded = ""
+        self._in_updates: Seq2Seq | None = None
         self._guard: Guard | None = None
+        self._directions = taught_by(self.experiment, Triads.of(self.experiment.graph, config))
         if config.teacher.kind != "frozen" and config.teacher.guard:
-            directions = taught_by(self.experiment, Triads(self.experiment.graph, config.parts))
-            self._guard = Guard(self.store.held_out, directions, config.teacher.tolerance)
+            self._guard = Guard(self.store.held_out, self._directions, config.teacher.tolerance)
 
     @property
     def asked(self) -> str:
@@ -230,7 +231,9 @@ class Teaching:
         teacher = self.config.teacher
         if teacher.run is None:
             return None
-        return _opened(teacher.run, teacher.checkpoint, self.store)
+        other = _opened(teacher.run, teacher.checkpoint, self.store)
+        _check_directions(other, self._directions)
+        return other
 
     def decide(self, step: int, state: PoolState) -> None:
         """Set who teaches the next round, after so many updates of the student."""
@@ -265,9 +268,12 @@ class Teaching:
     def teacher(self, name: str) -> Teacher:
         """The one that translates; its weights are another matter, see `load`."""
         if self._teacher is None:
-            settings = self.versions.settings(name)
             self._teacher = Teacher(
-                self._built(settings, self.experiment.training_seed, self.versions.members(name)),
+                self._built(
+                    self.versions.settings(name),
+                    self.experiment.training_seed,
+                    self.versions.members(name),
+                ),
                 self.store.vocabulary,
                 self.world.device,
                 self.config.search,
@@ -277,6 +283,20 @@ class Teaching:
                 stopped=self._stopped,
             )
         return self._teacher
+
+    def take_part(self, name: str) -> None:
+        """Let a version be asked in updates, by a copy of its own: rounds are made meanwhile."""
+        if self._in_updates is None:
+            model = self._built(self.versions.settings(name), self.experiment.training_seed)
+            self._in_updates = model.eval().requires_grad_(False).to(self.world.device)
+        self.versions.load(name, self._in_updates)  # in place: CUDA graphs read these tensors
+
+    @property
+    def in_updates(self) -> Seq2Seq:
+        """The teacher that `take_part` has let be asked."""
+        if self._in_updates is None:
+            raise ValueError("no teacher takes part in updates")
+        return self._in_updates
 
     def _built(self, settings: ModelSettings, seed: int, members: int = 0) -> Seq2Seq:
         size, languages = len(self.store.vocabulary), len(self.store.languages)
@@ -345,7 +365,7 @@ def taught_by(experiment: Experiment, triads: Triads) -> list[Direction]:
     """The directions in which a teacher translates."""
     found = {
         Direction(teacher, third)
-        for corpus in experiment.corpora
+        for corpus in experiment.trained_corpora
         for teacher, pupil in (corpus.languages, corpus.languages[::-1])
         for third in triads.thirds(teacher, pupil)
     }
@@ -357,6 +377,21 @@ def _opened(path: str, checkpoint: str, store: Store) -> RunDirectory:
     other = other_run(path, store, "the teacher", f"{_WHERE}.run")
     _found(other, checkpoint)
     return other
+
+
+def _check_directions(other: RunDirectory, asked: Sequence[Direction]) -> None:
+    """A run that trained some directions only can teach these only."""
+    experiment = other.experiment()
+    missing = [str(d) for d in asked if d not in experiment.graph.supervised]
+    if experiment.training.directions is None or not missing:
+        return
+    raise AccordError(
+        f"the teacher is to translate {', '.join(missing)}, but was trained on "
+        f"{', '.join(experiment.training.directions)} only",
+        where=f"{_WHERE}.run, {other.path}",
+        fix="name a run that was trained on them, or restrict objective.complete.directions to "
+        "what this one can teach",
+    )
 
 
 def _found(other: RunDirectory, asked: str) -> list[Checkpoint]:
