@@ -4,9 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from accord.config.phrase_settings import AlignmentSettings, PhraseSettings, TuningSettings
 from accord.config.section import Real, Section, Whole
 
-Kind = Literal["gnmt", "transformer"]
+Kind = Literal["gnmt", "transformer", "phrase-based"]
 Preset = Literal["paper", "gnmt3", "transformer", "transformer-6+6", "transformer-small"]
 TagPlace = Literal["source", "target", "both"]
 Size = Annotated[Whole, Field(ge=1)]
@@ -18,7 +19,8 @@ class ModelSettings(Section):
 
     kind: Kind = "gnmt"
     """The architecture. gnmt: stacked LSTMs with attention, as the paper has them. transformer:
-    self-attention."""
+    self-attention. phrase-based: statistical translation by phrases, a system for each direction
+    with data; of the keys below it has only its own."""
     preset: Preset = "paper"
     """paper: 2 bidirectional encoder layers, 4 decoder layers. gnmt3: the authors' release, one
     bidirectional and 2 further encoder layers, 3 decoder layers. transformer (the default of that
@@ -53,6 +55,15 @@ class ModelSettings(Section):
     encoder_residual: Size | None = None
     """transformer: the encoder layer (1 is the lowest) whose attention has no residual, so that
     encodings hang less on word order (Liu et al. 2021); by default all have one."""
+    alignment: AlignmentSettings | None = None
+    """phrase-based: alignment of the words of the training pairs."""
+    phrases: PhraseSettings | None = None
+    """phrase-based: how long phrases are, and how many translations each has."""
+    reordering: Annotated[Whole, Field(ge=0, le=20)] | None = None
+    """phrase-based: how many words a translation may leave behind and come back to; 4 by default,
+    0 translates from left to right."""
+    tuning: TuningSettings | None = None
+    """phrase-based: how its weights are found on dev sentences."""
 
     @property
     def encoder_depth(self) -> int:
@@ -100,6 +111,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "norm": "pre",
         "tables": "shared",
     },
+    "phrase-based": {"alignment": {}, "phrases": {}, "reordering": 4, "tuning": {}},
 }
 _PRESETS: dict[str, dict[str, Any]] = {
     "transformer-6+6": {"decoder_layers": 6},
@@ -118,4 +130,5 @@ OWN_PRESETS: dict[str, tuple[str, ...]] = {
 OWN_KEYS: dict[str, tuple[str, ...]] = {
     "gnmt": ("input_feeding",),
     "transformer": ("heads", "feed_forward", "norm", "tables", "encoder_residual"),
+    "phrase-based": ("alignment", "phrases", "reordering", "tuning"),
 }

@@ -1,0 +1,1 @@
+"""Phrase-based statistical translation: words, alignment, phrases, language model, weights, search."""

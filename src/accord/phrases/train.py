@@ -1,0 +1,328 @@
+"""Training the phrase-based system of one direction, stage by stage.
+
+    directions/de-en/words.json            truecasing of either language
+    directions/de-en/tm_swm.*, tm_invswm.* word alignment, one model for each way
+    directions/de-en/tm.*                  the phrase table
+    directions/de-en/lm, lm.*              the language model of the target language
+    directions/de-en/weights.json          weights of the features, tuned on dev sentences
+    directions/de-en/STAGE.note.json       what the stage read, and checksums of what it wrote
+
+A stage writes its files into a folder of its own and gives them their names when all are whole, its
+note last. So a killed run goes on with the first stage that has no note, or another one's.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accord.config.model_settings import ModelSettings
+from accord.config.phrase_settings import AlignmentSettings, PhraseSettings, TuningSettings
+from accord.data.store import Store
+from accord.errors import AccordError
+from accord.files import sealed, sha256_of, sync_directory, writing_errors
+from accord.graph import Direction
+from accord.phrases.alignment import MOST_WORDS, Pairs, thot
+from accord.phrases.decoder import FEATURES, FIRST_WEIGHTS, LANGUAGE_MODEL, PhraseDecoder
+from accord.phrases.language_model import NgramCounts
+from accord.phrases.phrase_table import write_alignment, write_phrases
+from accord.phrases.tuning import tune
+from accord.phrases.words import Truecaser, tokenise
+
+STAGES = ("words", "alignment", "phrases", "language_model", "tuning")
+_FORMAT = 1
+_BLOCK = 1000  # sentences that are decoded at once
+_REMEDY = "delete the directory of this direction, and run `accord train` again"
+
+Report = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One direction to train: plain data, which goes to another process."""
+
+    store: Path
+    run: Path
+    direction: Direction
+    model: ModelSettings
+    seed: int
+
+    @property
+    def directory(self) -> Path:
+        """Where the direction's files lie."""
+        return directory_of(self.run, self.direction)
+
+    @property
+    def steps(self) -> int:
+        """How many steps its progress has."""
+        alignment, _, tuning = settings_of(self.model)
+        rounds = 2 * alignment.iterations * (2 if alignment.model == "hmm" else 1)
+        return len(STAGES) + rounds + tuning.evaluations
+
+
+def directory_of(run: Path, direction: Direction) -> Path:
+    """The part of a run directory that holds the system of one direction."""
+    return run / "directions" / str(direction)
+
+
+def settings_of(model: ModelSettings) -> tuple[AlignmentSettings, PhraseSettings, TuningSettings]:
+    """The sections of a phrase-based model, each as it is in force."""
+    return (
+        model.alignment or AlignmentSettings(),
+        model.phrases or PhraseSettings(),
+        model.tuning or TuningSettings(),
+    )
+
+
+def train_direction(task: Task, report: Report) -> dict[str, float]:
+    """Carry out the stages that are not done yet; CPU seconds of each, as they were once noted."""
+    thot("alignment")  # before anything else: whether it is there at all
+    return _Training(task, report).run()
+
+
+class _Training:
+    """The stages of one direction."""
+
+    def __init__(self, task: Task, report: Report) -> None:
+        self.task = task
+        self.alignment, self.phrases, self.tuning = settings_of(task.model)
+        self._report = report
+        self._done = 0
+
+    def run(self) -> dict[str, float]:
+        directory = self.task.directory
+        with writing_errors(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+        stages: dict[str, Callable[[Path], None]] = {
+            "words": self._words,
+            "alignment": self._alignment,
+            "phrases": self._phrases,
+            "language_model": self._language_model,
+            "tuning": self._tuning,
+        }
+        seconds, inputs = {}, dict[str, Any]()
+        for name in STAGES:
+            inputs |= self._read_by(name)
+            before = self._done
+            if _noted(directory, name, inputs) is None:
+                with _stage(directory, name, inputs) as folder:
+                    stages[name](folder)
+            seconds[name] = float(_note(directory, name)["cpu_seconds"])
+            self._done = before + self._length(name) - 1
+            self._step()
+        return seconds
+
+    def _read_by(self, stage: str) -> dict[str, Any]:
+        """What a stage depends on beside the stages before it."""
+        alignment, phrases, tuning = self.alignment, self.phrases, self.tuning
+        return {
+            "words": {"format": _FORMAT, "data": self.store.manifest["fingerprint"]},
+            "alignment": {"alignment": alignment.model_dump(), "thot": version("sil-thot")},
+            "phrases": {"phrases": phrases.model_dump()},
+            "language_model": {},
+            "tuning": {
+                "tuning": tuning.model_dump(),
+                "reordering": self.task.model.reordering,
+                "seed": self.task.seed,
+            },
+        }[stage]
+
+    def _length(self, stage: str) -> int:
+        """Steps of a stage: one for its end, and those that it reports itself."""
+        within = {"tuning": self.tuning.evaluations}
+        within["alignment"] = self.task.steps - len(STAGES) - self.tuning.evaluations
+        return 1 + within.get(stage, 0)
+
+    def _step(self) -> None:
+        self._done += 1
+        self._report(self._done)
+
+    # --- what the stages read ------------------------------------------------------------------
+
+    @cached_property
+    def store(self) -> Store:
+        return Store(self.task.store)
+
+    @cached_property
+    def _texts(self) -> list[tuple[list[str], list[str]]]:
+        """The words of all training pairs of the direction, as they stand in the text."""
+        source, target = self.task.direction
+        corpus = next(each for each in self.store.corpora if (source, target) in each.directions)
+        return list(
+            zip(*(self._side(corpus.side(name)) for name in (source, target)), strict=True)
+        )
+
+    def _side(self, sentences: Any) -> Iterator[list[str]]:
+        for start in range(0, len(sentences), _BLOCK):
+            rows = range(start, min(start + _BLOCK, len(sentences)))
+            for text in self.store.vocabulary.decode([sentences[row].tolist() for row in rows]):
+                yield tokenise(text)
+
+    @cached_property
+    def _truecasers(self) -> tuple[Truecaser, Truecaser]:
+        return read_truecasers(self.task.directory)
+
+    @cached_property
+    def _pairs(self) -> Pairs:
+        """Truecased training pairs; those with a side that cannot be aligned are left out."""
+        first, second = self._truecasers
+        return [
+            (first.truecase(source), second.truecase(target))
+            for source, target in self._texts
+            if 0 < len(source) <= MOST_WORDS and 0 < len(target) <= MOST_WORDS
+        ]
+
+    def _dev(self) -> tuple[list[str], list[str]]:
+        """The dev pairs of the direction that weights are tuned on, as the seed chooses them."""
+        sources, references = self.store.held_out.pair("dev", *self.task.direction)
+        if not sources:
+            raise AccordError(
+                f"there are no dev sentences of {self.task.direction} to tune the weights on",
+                where="model.tuning, dev",
+                fix="give `dev` a set of this pair, or set model.tuning.evaluations to 0",
+            )
+        count = min(self.tuning.sentences, len(sources))
+        drawn = np.random.default_rng(self.task.seed).permutation(len(sources))[:count]
+        return [sources[row] for row in drawn], [references[row] for row in drawn]
+
+    # --- the stages themselves: each writes into the folder that it is given -------------------
+
+    def _words(self, folder: Path) -> None:
+        sides = zip(*self._texts, strict=True)
+        forms = [dict(Truecaser.learn(side).forms) for side in sides]
+        with (folder / "words.json").open("w", encoding="utf-8") as file:
+            json.dump(forms, file, ensure_ascii=False)
+
+    def _alignment(self, folder: Path) -> None:
+        write_alignment(folder, self._pairs, self.alignment, self._step)
+
+    def _phrases(self, folder: Path) -> None:
+        write_phrases(folder, self.task.directory, self._pairs, self.alignment, self.phrases)
+
+    def _language_model(self, folder: Path) -> None:
+        second = self._truecasers[1]
+        counts = NgramCounts.of([target for _, target in self._pairs])
+        _, references = self.store.held_out.pair("dev", *self.task.direction)
+        dev = [second.truecase(tokenise(text)) for text in references]
+        counts.write(folder / LANGUAGE_MODEL, counts.fitted_weights(dev))
+
+    def _tuning(self, folder: Path) -> None:
+        weights: dict[str, Any] = {"weights": dict(zip(FEATURES, FIRST_WEIGHTS, strict=True))}
+        if self.tuning.evaluations:
+            sources, references = self._dev()
+            decoder = self._decoder()
+            found = tune(
+                decoder,
+                sources,
+                references,
+                self.task.direction.target,
+                self.tuning.evaluations,
+                self._step,
+            )
+            weights["weights"] = dict(zip(FEATURES, found.weights, strict=True))
+            weights |= {"first_bleu": found.first, "bleu": found.best}
+        with (folder / "weights.json").open("w", encoding="utf-8") as file:
+            json.dump(weights, file, indent=1)
+
+    def _decoder(self) -> PhraseDecoder:
+        return PhraseDecoder(
+            self.task.directory,
+            self.alignment,
+            self._truecasers[0],
+            longest=self.phrases.longest,
+            choices=self.phrases.choices,
+            reordering=self.task.model.reordering or 0,
+        )
+
+
+# --- Reading a direction that is trained.
+
+
+def open_decoder(directory: Path, model: ModelSettings, threads: int = 1) -> PhraseDecoder:
+    """The trained system of a direction; a file that was altered is refused."""
+    for stage in STAGES:
+        for name, checksum in _note(directory, stage)["files"].items():
+            file = directory / name
+            if not file.is_file() or sha256_of(file) != checksum:
+                raise AccordError(
+                    "the file is missing or was altered", where=str(file), fix=_REMEDY
+                )
+    alignment, phrases, _ = settings_of(model)
+    weights = json.loads((directory / "weights.json").read_text(encoding="utf-8"))["weights"]
+    return PhraseDecoder(
+        directory,
+        alignment,
+        read_truecasers(directory)[0],
+        longest=phrases.longest,
+        choices=phrases.choices,
+        reordering=model.reordering or 0,
+        weights=[weights[name] for name in FEATURES],
+        threads=threads,
+    )
+
+
+def read_truecasers(directory: Path) -> tuple[Truecaser, Truecaser]:
+    """How words of the source and of the target language are written inside a sentence."""
+    first, second = json.loads((directory / "words.json").read_text(encoding="utf-8"))
+    return Truecaser(first), Truecaser(second)
+
+
+# --- Notes of what is done.
+
+
+def _note(directory: Path, stage: str) -> Mapping[str, Any]:
+    """What a stage wrote down when it was done."""
+    file = directory / f"{stage}.note.json"
+    try:
+        found = json.loads(file.read_bytes())
+        if found == sealed(found):
+            return dict(found)
+        what = "the file was altered"
+    except FileNotFoundError:
+        what = f"this direction is not trained to its end: its {stage} is missing"
+        raise AccordError(
+            what, where=str(directory), fix="run `accord train` again; it goes on where it stopped"
+        ) from None
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
+        what = f"cannot be read: {error}"
+    raise AccordError(what, where=str(file), fix=_REMEDY)
+
+
+def _noted(directory: Path, stage: str, inputs: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The note of a stage, if it read the same and its files are as it left them."""
+    try:
+        note = _note(directory, stage)
+    except AccordError:
+        return None
+    files: Mapping[str, str] = note["files"]
+    whole = all((directory / name).is_file() for name in files)
+    same = note["inputs"] == json.loads(json.dumps(inputs)) and whole
+    return note if same and all(sha256_of(directory / n) == s for n, s in files.items()) else None
+
+
+@contextmanager
+def _stage(directory: Path, stage: str, inputs: Mapping[str, Any]) -> Iterator[Path]:
+    """A folder to write into; its files get their names when all are there, and then a note."""
+    folder, begun = directory / f".{stage}", time.process_time()
+    with writing_errors(directory):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        (directory / f"{stage}.note.json").unlink(missing_ok=True)
+        yield folder
+        files = {file.name: sha256_of(file) for file in sorted(folder.iterdir())}
+        sync_files(folder)
+        for name in files:
+            (folder / name).replace(directory / name)
+        folder.rmdir()
+        seconds = round(time.process_time() - begun, 2)
+        note = sealed({"inputs": dict(inputs), "files": files, "cpu_seconds": seconds})
+        with atomic_write(directory / f"{stage}.note.json") as out:
+            json.dump(note, out, indent=1)
