@@ -132,6 +132,12 @@ class TranslationGraph:
         self._check_direction(source, target)
         return self._pivot_paths[source].get(target)
 
+    def within(self, directions: frozenset[Direction] | None) -> "TranslationGraph":
+        """The same with data for some of the directions at most; None stands for all."""
+        if directions is None:
+            return self
+        return TranslationGraph(self.languages, self.supervised & directions)
+
     def unreachable(self) -> tuple[Direction, ...]:
         """The zero-shot directions that no chain of supervised directions leads along."""
         return tuple(d for d in self.zero_shot if self.pivot_path(*d) is None)

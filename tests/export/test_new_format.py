@@ -64,8 +64,8 @@ class MirrorBackend(Backend):
         self.score = json.loads(manifest.file(directory, "mirror.json").read_text())["score"]
         self.decoder = Decoder(self, self.vocabulary)
 
-    def translate(self, texts, to, settings):
-        return self.decoder.translate(texts, to, settings)
+    def translate(self, texts, to, settings, source=None):
+        return self.decoder.translate(texts, to, settings, source)
 
     def close(self):
         MirrorBackend.closed += 1
@@ -77,7 +77,7 @@ class MirrorBackend(Backend):
             ids = tuple(row[-2:0:-1])  # neither tag nor end
             return Found(ids, tuple(range(len(ids), 0, -1)), self.score, self.score)
 
-        return lambda rows: [[found(row)] for row in rows]
+        return lambda rows, language=None: [[found(row)] for row in rows]
 
     def fitting(self, longest, settings):
         return 2

@@ -90,7 +90,7 @@ class CachedModel(Seq2Seq[SourceMemory, CachedState]):
         self.encoder = nn.Linear(units, units)
         self.layers = nn.ModuleList(Layer(units) for _ in range(layers))
 
-    def encode(self, source_BS: Tensor, lengths_B: Tensor) -> SourceMemory:
+    def encode(self, source_BS: Tensor, lengths_B: Tensor, language_B=None) -> SourceMemory:
         steps_S = torch.arange(source_BS.shape[1], device=source_BS.device)
         mask_BS = steps_S < lengths_B.to(source_BS.device).unsqueeze(1)
         inputs_BSD = self.source_embedding(source_BS) + self.places(steps_S)

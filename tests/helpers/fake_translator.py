@@ -17,6 +17,10 @@ def numbered(language: str, line: int, length: int = 6) -> str:
 class FakeTranslator:
     """Replaces each word by the target's; zero-shot directions lose a word in some sentences."""
 
+    needs_source = False
+    directions = None
+    has_likelihood = True
+
     def __init__(self, graph, wrong=lambda text, source, to: False):
         self.graph = graph
         self.wrong = wrong
@@ -32,7 +36,7 @@ class FakeTranslator:
             found = [self._one(text, step) for text in found]
         return [SimpleNamespace(text=text) for text in found]
 
-    def translate_together(self, sources, to, *, weights, settings):
+    def translate_together(self, sources, to, *, languages, weights, settings):
         """The longest of the translations: a word that one source loses another may have kept."""
         self.together.append((to, [list(texts) for texts in sources], weights, settings))
         rows = zip(*sources, strict=True)
@@ -46,7 +50,7 @@ class FakeTranslator:
             words = words[:-1]
         return " ".join(to + word[2:] for word in words)
 
-    def cross_entropy(self, sources, references, to):
+    def cross_entropy(self, sources, references, to, source=None):
         """One nat a token, three where there is no data; a token a word and one for the end."""
         self.asked.append((to, len(sources)))
         found = []

@@ -21,6 +21,10 @@ LINES = 40
 class NumberedWords:
     """Translates `de4 de9` into `fr4 fr9`, and loses the last word of some zero-shot sentences."""
 
+    needs_source = False
+    directions = None
+    has_likelihood = True
+
     def __init__(self, graph, lost):
         self.graph = graph
         self.lost = lost
@@ -30,7 +34,7 @@ class NumberedWords:
             texts = [self._one(text, step) for text in texts]
         return [SimpleNamespace(text=text) for text in texts]
 
-    def translate_together(self, sources, to, *, weights, settings):
+    def translate_together(self, sources, to, *, languages, weights, settings):
         return self.translate(sources[-1], to)
 
     def _one(self, text, to):
@@ -40,7 +44,7 @@ class NumberedWords:
             words = words[:-2]
         return " ".join(to + word[2:] for word in words)
 
-    def cross_entropy(self, sources, references, to):
+    def cross_entropy(self, sources, references, to, source=None):
         known = [self.graph.is_supervised(source[:2], to) for source in sources]
         return [(4.0 if seen else 12.0, 4) for seen in known]
 

@@ -36,7 +36,7 @@ class Chain(Seq2Seq):
         self.target_embedding.weight.data = torch.eye(len(probabilities)).double()
         self.log_p_VV = probabilities.double().log()
 
-    def encode(self, source_BS: Tensor, lengths_B: Tensor) -> Mask:
+    def encode(self, source_BS: Tensor, lengths_B: Tensor, language_B=None) -> Mask:
         return Mask(torch.arange(source_BS.shape[1]) < lengths_B.unsqueeze(1))
 
     def initial_state(self, memory: Mask, *, beam: int = 1, steps: int = 0) -> State:

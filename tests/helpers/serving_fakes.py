@@ -50,6 +50,9 @@ class Words:
 class FakeTranslator:
     """Puts the target's name before a text. `delay` is what a batch takes, `poison` what breaks."""
 
+    needs_source = False
+    directions = None
+
     def __init__(self, graph=None, delay=0.0):
         self.graph = graph or star(*LANGUAGES)
         self.vocabulary = Words()
@@ -59,7 +62,7 @@ class FakeTranslator:
         self.go = threading.Event()
         self.go.set()
 
-    def translate(self, texts, to, *, via=None, settings=None):
+    def translate(self, texts, to, *, source=None, via=None, settings=None):
         self.threads.add(threading.current_thread().name)
         self.go.wait(60)
         time.sleep(self.delay)

@@ -29,7 +29,7 @@ TABLE = {
 }
 
 
-def by_table(texts, target, settings):
+def by_table(texts, target, settings, source):
     return [
         Translation(
             text,

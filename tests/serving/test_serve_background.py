@@ -42,8 +42,10 @@ class Weeks:
 
     graph = star("en", "de", "fr")
     vocabulary = Words()
+    needs_source = False
+    directions = None
 
-    def translate(self, texts, to, *, via=None, settings=None):
+    def translate(self, texts, to, *, source=None, via=None, settings=None):
         return [Translation(text, tuple(map(hypothesis, FOUND))) for text in texts]
 
 

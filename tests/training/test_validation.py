@@ -20,6 +20,7 @@ from accord.metrics.bleu import bleu
 from accord.models.build import build_model
 from accord.training.trainer import train
 from accord.training.validation import Scores, Validator
+from language_reader import reader, seen_directions
 from toy_training import checkpoint, experiment, metrics, prepared, weights, write_text
 
 CPU = torch.device("cpu")
@@ -222,3 +223,16 @@ def test_a_model_that_says_the_same_about_everything_is_not_chosen():
     assert scored(0.0, 30.0).quality("agreement") == 0
     assert scored(40.0, 30.0).quality("bleu") == 30
     assert scored(40.0, 30.0).quality("cross_entropy") == -1
+
+
+def test_a_model_that_reads_the_source_language_is_told(toy):
+    settings = experiment(
+        toy,
+        toy.parent / "none",
+        training__validation={"every": 1, "sentences": 2, "directions": "all", "watch": "all"},
+    )
+    store = Store(store_directory(settings))
+    model = reader(store.vocabulary)
+    scores = Validator(store, settings, CPU, bf16=False)(model)
+    assert seen_directions(model, store.vocabulary) == set(settings.graph.directions)
+    assert scores.agreement is not None

@@ -58,7 +58,7 @@ def test_agreement_is_the_mean_of_both_ways():
     said = {("x1",): ["a b c d e"], ("y1",): ["a b c d e"], ("z1",): ["a b c d f g h"]}
     same = Anchor(Direction("de", "fr"), ("x1",), "en", ("y1",))
     other = Anchor(Direction("es", "fr"), ("x1",), "en", ("z1",))
-    translate = lambda texts, target: said[texts]  # noqa: E731
+    translate = lambda texts, target, source: said[texts]  # noqa: E731
     assert agreement([same], translate) == pytest.approx(100)
     assert 20 < agreement([other], translate) < 80
     mean = (100 + agreement([other], translate)) / 2
@@ -70,4 +70,4 @@ def test_agreement_is_the_mean_of_both_ways():
 
 def test_silence_is_no_agreement():
     anchor = Anchor(Direction("de", "fr"), ("x",), "en", ("y",))
-    assert agreement([anchor], lambda texts, target: [""]) == 0
+    assert agreement([anchor], lambda texts, target, source: [""]) == 0

@@ -23,7 +23,8 @@ def translate(
         str | None, typer.Option("--to", help="Language to translate into; only a prompt can ask.")
     ] = None,
     source: Annotated[
-        str | None, typer.Option("--from", help="Language of the text; needed for --via auto only.")
+        str | None,
+        typer.Option("--from", help="Language of the text; --via auto and some models need it."),
     ] = None,
     via: Annotated[
         str | None,

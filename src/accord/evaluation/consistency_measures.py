@@ -64,7 +64,9 @@ class Triple:
 
     def chains(self) -> tuple[Chain, Chain]:
         """What must be searched for."""
-        return Chain(self.sides[0], (self.target,)), Chain(self.sides[1], (self.target,))
+        one, other = self.languages
+        into = (self.target,)
+        return Chain(self.sides[0], one, into), Chain(self.sides[1], other, into)
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,10 @@ class AgreementTask:
     def crossed(self) -> tuple[Given, Given]:
         """Each side's translation, given the sentences of the other side."""
         (one, other), target = self.triple.sides, self.triple.target
+        first, second = self.triple.languages
         return (
-            Given(other, self.translations[0], target),
-            Given(one, self.translations[1], target),
+            Given(other, self.translations[0], second, target),
+            Given(one, self.translations[1], first, target),
         )
 
 

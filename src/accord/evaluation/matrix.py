@@ -265,17 +265,17 @@ def _search(
     paths = {d: graph.pivot_path(*d) for d in graph.zero_shot if pivot and d in sets}
     wanted: list[tuple[Direction, tuple[str, ...]]] = [(direction, ()) for direction in sets]
     wanted += [(direction, path[1:-1]) for direction, path in paths.items() if path]
-    chains = [Chain(sets[d].sources, (*via, d.target)) for d, via in wanted]
+    chains = [Chain(sets[d].sources, d.source, (*via, d.target)) for d, via in wanted]
     sides = [chain for triple in chosen for chain in triple.chains()]
     mixed = _mixed(graph, sets, ensemble)
     started = time.monotonic()
     searcher = Searcher(translator, settings, progress)
     ends = searcher.follow([*chains, *sides])
-    again = [Chain(sets[d].sources, (d.target,)) for d in mixed]
+    again = [Chain(sets[d].sources, d.source, (d.target,)) for d in mixed]
     together = searcher.together(again, ensemble) if ensemble else []
     seconds = time.monotonic() - started
 
-    given = [Given(item.sources, item.references, d.target) for d, item in sets.items()]
+    given = [Given(item.sources, item.references, *d) for d, item in sets.items()]
     known = dict(zip(sets, losses(translator, given, progress, "cross-entropy"), strict=True))
     lines = []
     for (direction, via), hypotheses in zip(wanted, ends, strict=False):

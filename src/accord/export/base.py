@@ -104,6 +104,15 @@ class Exporter(ABC):
                 f"model.tag {' or '.join(self.tag_places)}",
             )
 
+    def check_model(self, run: Path, trained: "TorchBackend") -> None:
+        """Refuse a model that a translator has to tell more than the text and the target."""
+        if trained.needs_source:
+            raise AccordError(
+                f"an export to {self.format} holds no model that reads the source language",
+                where=str(run),
+                fix="translate with the run itself",
+            )
+
     @abstractmethod
     def write(self, source: ExportSource, directory: Path) -> ExportedFiles:
         """Write the model's files, and all that its backend reads, into an empty directory.

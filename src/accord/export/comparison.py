@@ -63,7 +63,8 @@ def compare_translations(
 
 
 def _translated(translator: Translator, item: _Sentences) -> list[str]:
-    return [found.text for found in translator.translate(item.sources, item.direction.target)]
+    source, target = item.direction
+    return [found.text for found in translator.translate(item.sources, target, source=source)]
 
 
 def _chosen(

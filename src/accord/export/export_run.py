@@ -73,6 +73,7 @@ def export_run(
     progress.start(f"exporting {chosen.path.name}")
     settings = LoadSettings(chosen.path.name, device="cpu", threads=threads, precision="fp32")
     trained = TorchBackend.load(run, settings)
+    exporter.check_model(run, trained)
     with published(output, force) as directory:
         source = ExportSource(opened, trained, precision)
         manifest = _manifest(to, source, chosen, exporter.write(source, directory), directory)

@@ -75,35 +75,43 @@ class BeamSearch:
 
     @torch.no_grad()
     def __call__(
-        self, source_BS: Tensor, lengths_B: Tensor, limits_B: Tensor | None = None
+        self,
+        source_BS: Tensor,
+        lengths_B: Tensor,
+        limits_B: Tensor | None = None,
+        language_B: Tensor | None = None,
     ) -> list[list[Found]]:
         """The best hypotheses of each sentence of a batch on the host, best first.
 
         A row is a sentence; of M sources, the rows of the first come before those of the second.
         At most `limits_B` tokens each, by default 2 n + 50 by the longest source; then only the
         end may follow. There are `nbest`, but up to `beam` where more than one is asked for, since
-        some may read the same.
+        some may read the same. `language_B` is for models that read the source language.
         """
         if limits_B is None:
             longest_B = lengths_B.view(len(self.rules.weights), -1).amax(dim=0)
             limits_B = torch.tensor([most_tokens(length) for length in longest_B.tolist()])
-        history = self._run(*self._begin(source_BS, lengths_B, limits_B))
+        history = self._run(*self._begin(source_BS, lengths_B, limits_B, language_B))
         count = 1 if self.rules.nbest == 1 else self.rules.beam
         return history.best(count, self.rules.alpha)[: len(limits_B)]
 
     def _begin(
-        self, source_BS: Tensor, lengths_B: Tensor, limits_B: Tensor
+        self, source_BS: Tensor, lengths_B: Tensor, limits_B: Tensor, language_B: Tensor | None
     ) -> tuple[Task, Stepper]:
         sentences, most = len(limits_B), int(limits_B.max())
         if self._shapes:
-            source_BS, lengths_B, limits_B = _filled(source_BS, lengths_B, limits_B)
+            source_BS, lengths_B, limits_B, language_B = _filled(
+                source_BS, lengths_B, limits_B, language_B
+            )
             # By the padded width, so that the room for steps follows from the shape of the batch.
             most = max(most, most_tokens(source_BS.shape[1]))
         # One step more gives the end; and steps are made up to the next look, needed or not.
         steps = -(-(most + 1) // self._look_every) * self._look_every
         done_B = torch.arange(len(limits_B)) >= sentences  # rows that only fill up the shape
         source_BS, limits_B, done_B = (x.to(self._device) for x in (source_BS, limits_B, done_B))
-        task = Task(self.model.encode(source_BS, lengths_B), limits_B)
+        if language_B is not None:
+            language_B = language_B.to(self._device)
+        task = Task(self.model.encode(source_BS, lengths_B, language_B), limits_B)
         return task, self._stepper(task, start(self.model, self.rules, task, steps, done_B))
 
     def _run(self, task: Task, stepper: Stepper) -> History:
@@ -138,18 +146,21 @@ def _on_host(records: Sequence[Record]) -> tuple[Choices, Floats]:
 
 
 def _filled(
-    source_BS: Tensor, lengths_B: Tensor, limits_B: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+    source_BS: Tensor, lengths_B: Tensor, limits_B: Tensor, language_B: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """A batch padded to a shape that graphs are recorded for; added rows read one end."""
     sentences, width = len(limits_B), source_BS.shape[1]
     more, wider = graph_rows(sentences) - sentences, graph_width(width) - width
     source_MBS = source_BS.view(-1, sentences, width)
     source_MBS = functional.pad(source_MBS, (0, wider, 0, more), value=PAD)
     source_MBS[:, sentences:, 0] = EOS
+    if language_B is not None:
+        language_B = functional.pad(language_B.view(-1, sentences), (0, more)).flatten()
     return (
         source_MBS.flatten(0, 1),
         functional.pad(lengths_B.view(-1, sentences), (0, more), value=1).flatten(),
         functional.pad(limits_B, (0, more)),
+        language_B,
     )
 
 
@@ -178,9 +189,10 @@ class TorchEngine:
         forbidden_F = torch.tensor(forbidden, dtype=torch.int64, device=self.device)
         search = BeamSearch(self.model, settings, forbidden_F)
 
-        def run(rows: Sequence[Sequence[int]]) -> list[list[Found]]:
+        def run(rows: Sequence[Sequence[int]], language: int | None = None) -> list[list[Found]]:
+            language_B = None if language is None else torch.full((len(rows),), language)
             with self.precision():
-                return search(*padded(rows, _CPU))
+                return search(*padded(rows, _CPU), language_B=language_B)
 
         return run
 

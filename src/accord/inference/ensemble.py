@@ -8,9 +8,10 @@ from accord.errors import AccordError
 from accord.inference.pivot import Translate
 from accord.inference.results import SearchSettings, Translation
 
-# Texts of every member, the target, weights: see `EnsembleDecoder.translate`.
+# Texts of every member, the target, weights, languages: see `EnsembleDecoder.translate`.
 Together = Callable[
-    [Sequence[Sequence[str]], str, Sequence[float], SearchSettings], list[Translation]
+    [Sequence[Sequence[str]], str, Sequence[float], SearchSettings, Sequence[str | None]],
+    list[Translation],
 ]
 
 _SYNTAX = "write for example direct,via:en or, with weights, direct:0.5,via:en:0.5"
@@ -108,15 +109,20 @@ def translate_by(
     texts: Sequence[str],
     to: str,
     settings: SearchSettings,
+    source: str | None = None,
 ) -> list[Translation]:
-    """Translate into the pivots by `translate`, then from all members into `to` by `together`."""
+    """Translate into the pivots by `translate`, then from all members into `to` by `together`.
+
+    Both are told what language they read: `source`, or that of the pivot.
+    """
     leg = replace(settings, nbest=1)
     legs = [
-        None if member.pivot is None else translate(texts, member.pivot, leg)
+        None if member.pivot is None else translate(texts, member.pivot, leg, source)
         for member in ensemble.members
     ]
     read = [texts if found is None else [item.text for item in found] for found in legs]
-    said = together(read, to, ensemble.weights, settings)
+    languages = [member.pivot or source for member in ensemble.members]
+    said = together(read, to, ensemble.weights, settings, languages)
     return [
         _named(item, text, [found[line] if found else None for found in legs], ensemble)
         for line, (text, item) in enumerate(zip(texts, said, strict=True))

@@ -47,20 +47,27 @@ class EnsembleSearch:
             beam=settings.beam * len(used),
         )
 
-    def __call__(self, sources: Sequence[Rows]) -> list[list[Found]]:
+    def __call__(
+        self, sources: Sequence[Rows], languages: Sequence[int] | None = None
+    ) -> list[list[Found]]:
         """The hypotheses of every sentence, the best first.
 
         `sources[m][i]` is the m-th source of sentence i: tag, subwords, end. The tags of a sentence
-        should ask for one language. Alignments are with the first source that is read.
+        should ask for one language. Alignments are with the first source that is read. `languages`
+        numbers that of each source, for models that read it.
         """
         read = [rows for rows, weight in zip(sources, self._weights, strict=True) if weight]
+        told = zip(languages or (), self._weights, strict=False)
+        known = [language for language, weight in told if weight]
         lengths = [max(map(len, rows)) for rows in zip(*read, strict=True)]
         found: list[list[Found]] = [[] for _ in lengths]
         for batch in batches(lengths, lambda n: self._engine.fitting(n, self._settings)):
             stacked = padded([rows[i] for rows in read for i in batch], _CPU)
+            language_B = torch.tensor(known).repeat_interleave(len(batch)) if known else None
             with self._engine.precision():
-                for i, hypotheses in zip(batch, self._search(*stacked), strict=True):
-                    found[i] = hypotheses
+                searched = self._search(*stacked, language_B=language_B)
+            for i, hypotheses in zip(batch, searched, strict=True):
+                found[i] = hypotheses
         return found
 
 
@@ -78,8 +85,11 @@ class EnsembleDecoder:
         target: str,
         weights: Sequence[float],
         settings: SearchSettings,
+        languages: Sequence[str | None] | None = None,
     ) -> list[Translation]:
         """Translations of the lines, in order; they name the first text of a line as its source.
+
+        `languages[m]` is the language of the m-th texts; a model that reads it needs all of them.
 
         A search needs all texts of a line, in one piece each. Where one is empty or longer than
         `settings.window`, the first alone is translated, and a warning says so.
@@ -93,14 +103,20 @@ class EnsembleDecoder:
         ]
         tag = vocabulary.tags[target]
         inputs = [[[tag, *member[line], EOS] for line in whole] for member in rows]
-        found = self._search_for(target, weights, settings)(inputs)
+        told = [language for language in languages or () if language is not None]
+        known = [vocabulary.languages.index(language) for language in told]
+        found = self._search_for(target, weights, settings)(
+            inputs, known if len(known) == len(sources) else None
+        )
         together = self._decoder.translations([first[line] for line in whole], found, settings)
         by_line = {
             line: replace(item, ensemble=_readings([texts[line] for texts in sources], weights))
             for line, item in zip(whole, together, strict=True)
         }
         rest = [line for line in range(len(first)) if line not in by_line]
-        alone = self._decoder.translate([first[line] for line in rest], target, settings)
+        alone = self._decoder.translate(
+            [first[line] for line in rest], target, settings, languages[0] if languages else None
+        )
         by_line |= {line: _warned(t, settings) for line, t in zip(rest, alone, strict=True)}
         return [by_line[line] for line in range(len(first))]
 

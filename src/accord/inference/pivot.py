@@ -2,27 +2,36 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from accord.inference.results import Hypothesis, SearchSettings, Translation
 
-Translate = Callable[[Sequence[str], str, SearchSettings], list[Translation]]
+# Texts, the language to translate into, how to search, and the language of the texts, if known.
+Translate = Callable[[Sequence[str], str, SearchSettings, str | None], list[Translation]]
 
 
 def translate_along(
-    translate: Translate, texts: Sequence[str], path: Sequence[str], settings: SearchSettings
+    translate: Translate,
+    texts: Sequence[str],
+    path: Sequence[str],
+    settings: SearchSettings,
+    source: str | None = None,
 ) -> list[Translation]:
     """Translate into each language of `path` in turn, by `translate`, which knows no pivots.
+
+    Each leg is told the language of the one before, the first one that of the texts.
 
     `settings.pivot_nbest` translations are carried on from leg to leg. Scores and log-probabilities
     are added up over the legs; of translations that read the same, the best counts.
     """
     leg = replace(settings, nbest=settings.pivot_nbest)
-    found = translate(texts, path[0], settings if len(path) == 1 else leg)
-    for number, target in enumerate(path[1:], start=1):
+    found = translate(texts, path[0], settings if len(path) == 1 else leg, source)
+    for number, (pivot, target) in enumerate(pairwise(path), start=1):
         wanted = settings if number == len(path) - 1 else leg
-        onward = iter(translate([h.text for t in found for h in t.hypotheses], target, wanted))
+        read = [hypothesis.text for item in found for hypothesis in item.hypotheses]
+        onward = iter(translate(read, target, wanted, pivot))
         found = [
-            _joined(before, [next(onward) for _ in before.hypotheses], path[number - 1], wanted)
+            _joined(before, [next(onward) for _ in before.hypotheses], pivot, wanted)
             for before in found
         ]
     return found

@@ -23,12 +23,16 @@ def cross_entropies(
     *,
     device: torch.device,
     batch_tokens: int = 16_384,
+    languages: Sequence[int] | None = None,
 ) -> list[float]:
-    """-log P in nats of every target, ends of sentence included, given its source with its tag."""
+    """-log P in nats of every target, ends of sentence included, given its source with its tag.
+
+    `languages` numbers those of the sources, for models that read it.
+    """
     found = [0.0] * len(sources)
     for batch in _batches([sources], targets, batch_tokens):
         target_BT, _ = padded([targets[i] for i in batch], device)
-        hidden_BTD = _hidden(model, [sources[i] for i in batch], target_BT)
+        hidden_BTD = _hidden(model, sources, languages, batch, target_BT)
         nll_BT = _token_nll(model, hidden_BTD.flatten(0, 1), target_BT.flatten())
         sums_B = nll_BT.view(target_BT.shape).sum(dim=1).tolist()
         for i, value in zip(batch, sums_B, strict=True):
@@ -45,11 +49,23 @@ def text_cross_entropies(
     *,
     device: torch.device,
     batch_tokens: int = 16_384,
+    source: str | None = None,
 ) -> list[tuple[float, int]]:
-    """-log P of each reference in nats, and its number of tokens; both include its end."""
+    """-log P of each reference in nats, and its number of tokens; both include its end.
+
+    All sources are in the language `source`, which models may read.
+    """
     inputs = source_rows(vocabulary, sources, target)
     outputs = [[*row, EOS] for row in vocabulary.encode(references)]
-    found = cross_entropies(model, inputs, outputs, device=device, batch_tokens=batch_tokens)
+    index = None if source is None else vocabulary.languages.index(source)
+    found = cross_entropies(
+        model,
+        inputs,
+        outputs,
+        device=device,
+        batch_tokens=batch_tokens,
+        languages=None if index is None else [index] * len(inputs),
+    )
     return [(nats, len(row)) for nats, row in zip(found, outputs, strict=True)]
 
 
@@ -64,18 +80,22 @@ def likeliest(
     count: int,
     device: torch.device,
     batch_tokens: int = 16_384,
+    languages: Sequence[Sequence[int] | None] | None = None,
 ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
     """Numbers of some targets, and at each place of these, end to end, the likeliest tokens and
     their probabilities among themselves [M, K]; until all targets have had their turn.
 
     `sources[m][i]` is the m-th source of target i; where there are several, what they say is mixed
-    as in an ensemble, by `weights`. Forbidden tokens are not among those found.
+    as in an ensemble, by `weights`. Forbidden tokens are not among those found. `languages[m][i]`
+    numbers the language of that source, for models that read it.
     """
+    languages = languages or [None] * len(sources)
     for batch in _batches(sources, targets, batch_tokens):
         target_BT, _ = padded([targets[i] for i in batch], device)
         real_BT = target_BT != PAD
         hidden = [
-            _hidden(model, [member[i] for i in batch], target_BT)[real_BT] for member in sources
+            _hidden(model, member, known, batch, target_BT)[real_BT]
+            for member, known in zip(sources, languages, strict=True)
         ]
         tokens, shares = [], []
         for parts in zip(*(torch.split(each_ND, _LOGITS) for each_ND in hidden), strict=True):
@@ -108,9 +128,19 @@ def _batches(
         start = stop
 
 
-def _hidden(model: Seq2Seq, sources: Sequence[Sequence[int]], target_BT: Tensor) -> Tensor:
-    source_BS, lengths_B = padded(sources, target_BT.device)
-    memory = model.encode(source_BS, lengths_B)
+def _hidden(
+    model: Seq2Seq,
+    sources: Sequence[Sequence[int]],
+    languages: Sequence[int] | None,
+    batch: Sequence[int],
+    target_BT: Tensor,
+) -> Tensor:
+    """Hidden vectors along the targets, given those sources whose numbers are in the batch."""
+    device, language_B = target_BT.device, None
+    source_BS, lengths_B = padded([sources[i] for i in batch], device)
+    if languages is not None:
+        language_B = torch.tensor([languages[i] for i in batch], device=device)
+    memory = model.encode(source_BS, lengths_B, language_B)
     return model.decode(memory, model.shifted_embeddings(target_BT))
 
 

@@ -92,10 +92,22 @@ def starts_word(piece: str) -> bool:
 
 
 TokenCounts = Callable[[str], npt.NDArray[np.int64]]
-# From encoder inputs, tags and ends included, to the hypotheses of each, the best first.
-Search = Callable[[Sequence[Sequence[int]]], list[list[Found]]]
 UNKNOWN = "<unk>"
 _CLEANING = Cleaning()
+
+
+class Search(Protocol):
+    """A search with fixed settings."""
+
+    def __call__(
+        self, rows: Sequence[Sequence[int]], *, language: int | None = None
+    ) -> list[list[Found]]:
+        """From encoder inputs, tags and ends included, to the hypotheses of each, the best first.
+
+        `language` numbers the one that all rows are in, as the vocabulary's `languages` do, for
+        models that read it.
+        """
+        ...
 
 
 class Engine(Protocol):
@@ -139,9 +151,14 @@ class Decoder:
         self._searches: dict[tuple[object, ...], Search] = {}
 
     def translate(
-        self, texts: Sequence[str], target: str, settings: SearchSettings
+        self,
+        texts: Sequence[str],
+        target: str,
+        settings: SearchSettings,
+        source: str | None = None,
     ) -> list[Translation]:
-        """Translations in the order of the texts; an empty text stays empty."""
+        """Translations in the order of the texts, all in the language `source`; an empty text
+        stays empty."""
         rows = self.vocabulary.encode([mended(text) for text in texts])
         parts = [
             _Part(line, start, row[start:stop])
@@ -150,29 +167,32 @@ class Decoder:
             for start, stop in windows(row, self.pieces, settings.window)
         ]
         found: list[list[tuple[_Part, list[Hypothesis]]]] = [[] for _ in texts]
-        for part, hypotheses in zip(parts, self._search(parts, target, settings), strict=True):
+        searched = self._search(parts, target, settings, source)
+        for part, hypotheses in zip(parts, searched, strict=True):
             found[part.line].append((part, hypotheses))
         return [
             self._translation(text, of_line, settings)
             for text, of_line in zip(texts, found, strict=True)
         ]
 
-    def greedy(self, texts: Sequence[str], target: str) -> list[str]:
+    def greedy(self, texts: Sequence[str], target: str, source: str | None = None) -> list[str]:
         """Greedy translations as plain texts, for a look at a model in training."""
-        found = self.translate(texts, target, SearchSettings(beam=1))
+        found = self.translate(texts, target, SearchSettings(beam=1), source)
         return [translation.text for translation in found]
 
     def _search(
-        self, parts: Sequence[_Part], target: str, settings: SearchSettings
+        self, parts: Sequence[_Part], target: str, settings: SearchSettings, source: str | None
     ) -> list[list[Hypothesis]]:
         tag = self.vocabulary.tags[target]
         inputs = [[tag, *part.ids, EOS] for part in parts]
         search = self._search_for(target, settings)
+        language = None if source is None else self.vocabulary.languages.index(source)
         found: list[list[Found]] = [[] for _ in parts]
         lengths = [len(row) for row in inputs]
         for batch in batches(lengths, lambda longest: self.engine.fitting(longest, settings)):
-            for i, hypotheses in zip(batch, search([inputs[i] for i in batch]), strict=True):
-                found[i] = hypotheses
+            hypotheses = search([inputs[i] for i in batch], language=language)
+            for i, of_row in zip(batch, hypotheses, strict=True):
+                found[i] = of_row
         return self._hypotheses(found)
 
     def translations(

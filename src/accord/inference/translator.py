@@ -6,7 +6,7 @@ from pathlib import Path
 
 from accord.data.vocabulary import Vocabulary
 from accord.errors import AccordError
-from accord.graph import TranslationGraph
+from accord.graph import Direction, TranslationGraph
 from accord.inference.backends.base import Backend, LoadSettings, ParallelTexts, Precision
 from accord.inference.backends.loading import load_backend
 from accord.inference.ensemble import Ensemble, translate_by
@@ -66,6 +66,21 @@ class Translator:
         """Subwords and tags."""
         return self._backend.vocabulary
 
+    @property
+    def directions(self) -> frozenset[Direction] | None:
+        """Those that can be translated directly; None stands for all."""
+        return self._backend.directions
+
+    @property
+    def needs_source(self) -> bool:
+        """Whether the language of a text must be given."""
+        return self._backend.needs_source or self.directions is not None
+
+    @property
+    def has_likelihood(self) -> bool:
+        """Whether `cross_entropy` is to be had."""
+        return self._backend.has_likelihood
+
     def translate(
         self,
         texts: Sequence[str],
@@ -78,8 +93,9 @@ class Translator:
     ) -> list[Translation]:
         """Translations into `to`, in the order of the texts; an empty text stays empty.
 
-        The model needs no source language. `via` names the languages to pass through, one or
-        several; `auto` takes the shortest chain of directions with training data from `source`.
+        Most models need no source language; see `needs_source`. `via` names the languages to pass
+        through, one or several; `auto` takes the shortest chain of directions with training data
+        from `source`.
         An `ensemble` such as `direct,via:en` reads a text and its translations into pivots at once.
         """
         _check_texts(texts)
@@ -87,22 +103,24 @@ class Translator:
         if ensemble is not None:
             members = self._ensemble(ensemble, to, source, via, settings)
             together = self._backend.translate_together
-            return translate_by(members, directly, together, texts, to, settings)
+            return translate_by(members, directly, together, texts, to, settings, source)
         path = self._path(to, source, via)
-        return translate_along(directly, texts, path, settings)
+        return translate_along(directly, texts, path, settings, source)
 
     def translate_together(
         self,
         sources: ParallelTexts,
         to: str,
         *,
+        languages: Sequence[str | None] | None = None,
         weights: Sequence[float] | None = None,
         settings: SearchSettings = _DEFAULT,
     ) -> list[Translation]:
         """What several texts of the same meaning agree on, as an ensemble of given texts.
 
-        `sources[m][i]` is the m-th text of line i, for example in another language; all count the
-        same without `weights`. Only the model of a run can do this, an exported one cannot.
+        `sources[m][i]` is the m-th text of line i, `languages[m]` the language of all m-th texts;
+        all count the same without `weights`. Only the model of a run can do this, an exported one
+        cannot.
         """
         self._check(to)
         self._backend.check_ensembles()
@@ -115,7 +133,15 @@ class Translator:
                 f"{len(shared)} weights are no ensemble",
                 fix="give one list or more, all of one length, and a weight for each list",
             )
-        return self._backend.translate_together(sources, to, shared, settings)
+        told = [None] * len(sources) if languages is None else list(languages)
+        if len(told) != len(sources):
+            raise AccordError(
+                f"{len(told)} languages are given for {len(sources)} lists of texts",
+                fix="give one for each list",
+            )
+        for source in told:
+            self._check_direct(source, to)
+        return self._backend.translate_together(sources, to, shared, settings, told)
 
     def stream(
         self,
@@ -154,14 +180,15 @@ class Translator:
             )
 
     def cross_entropy(
-        self, sources: Sequence[str], references: Sequence[str], to: str
+        self, sources: Sequence[str], references: Sequence[str], to: str, source: str | None = None
     ) -> list[tuple[float, int]]:
         """-log P of each reference in nats, and its number of tokens; both include its end.
 
         A run can say this, and an export to ctranslate2; one to onnx cannot.
         """
         self._check(to)
-        return self._backend.cross_entropy(sources, references, to)
+        self._check_direct(source, to)
+        return self._backend.cross_entropy(sources, references, to, source)
 
     def _ensemble(
         self,
@@ -185,6 +212,8 @@ class Translator:
         self._path(to, source, None)
         members = Ensemble.parse(ensemble) if isinstance(ensemble, str) else ensemble
         members.check(self.languages, source, to)
+        for pivot in members.pivots:
+            self._path(to, source, pivot)
         return members
 
     def _path(
@@ -205,7 +234,36 @@ class Translator:
                     f"a translation from {language} into {language} was asked for",
                     fix="name each language once on the way from source to target",
                 )
+            self._check_direct(before, language)
         return path
+
+    def _check_direct(self, source: str | None, to: str) -> None:
+        """Refuse a leg without a source that is needed, or that there is no model for."""
+        if source is not None:
+            self._check(source)
+        elif self.needs_source:
+            raise self._no_source()
+        directions = self.directions
+        if directions is None or (source, to) in directions:
+            return
+        path = self.pivot_path(str(source), to)
+        there = ", ".join(str(d) for d in self.graph.directions if d in directions)
+        raise AccordError(
+            f"there is no direct model for {source}-{to}",
+            fix=f"pass through {', '.join(path[1:-1])} (--via auto)"
+            if path
+            else f"translate {there}, or chain some of them (--via)",
+        )
+
+    def _no_source(self) -> AccordError:
+        return AccordError(
+            "this model must be told the language of the text",
+            fix=f"give the source language (--from), one of {', '.join(self.languages)}",
+        )
+
+    def pivot_path(self, source: str, to: str) -> tuple[str, ...] | None:
+        """The shortest chain of directions with data that can be translated, both ends included."""
+        return self.graph.within(self.directions).pivot_path(source, to)
 
     def _shortest(self, source: str | None, to: str) -> tuple[str, ...]:
         if source is None:
@@ -214,7 +272,7 @@ class Translator:
                 where="via auto",
                 fix="give the source language (--from)",
             )
-        path = self.graph.pivot_path(source, to)
+        path = self.pivot_path(source, to)
         if path is None:
             raise AccordError(
                 f"no chain of training data leads from {source} to {to}",

@@ -180,10 +180,18 @@ class Seq2Seq(nn.Module, ABC, Generic[_Memory, _State]):
     target_embedding: ScaledEmbedding
     tag: TagPlace = "source"
     """Who reads the tag of the target language, which stands at the head of every source row."""
+    reads_source_language: bool = False
+    """Whether `encode` must be told the language of every row."""
 
     @abstractmethod
-    def encode(self, source_BS: Tensor, lengths_B: Tensor) -> _Memory:
-        """Read the sources; `lengths_B` may be on any device, which is not waited for."""
+    def encode(
+        self, source_BS: Tensor, lengths_B: Tensor, language_B: Tensor | None = None
+    ) -> _Memory:
+        """Read the sources; `lengths_B` may be on any device, which is not waited for.
+
+        `language_B` (int64) numbers the language of each row, as the experiment's `languages` do;
+        rows that only fill up a shape have 0. Models that do not read it may be given None.
+        """
 
     @abstractmethod
     def decode(self, memory: _Memory, inputs_BTD: Tensor, *, dropout: bool = True) -> Tensor:

@@ -198,8 +198,10 @@ class GNMT(Seq2Seq[RecurrentMemory, RecurrentState]):
             layers.decoder_depth, units, self.encoder.memory_width, input_feeding
         )
 
-    def encode(self, source_BS: Tensor, lengths_B: Tensor) -> RecurrentMemory:
-        """Read the sources; `lengths_B` may be on any device."""
+    def encode(
+        self, source_BS: Tensor, lengths_B: Tensor, language_B: Tensor | None = None
+    ) -> RecurrentMemory:
+        """Read the sources, whatever language they are in; `lengths_B` may be on any device."""
         source_BS, lengths_B, first_BD = self.read_tag(source_BS, lengths_B)
         rows = Rows.of(lengths_B, source_BS.shape[1], source_BS.device)
         tokens_SBD = self.source_embedding(source_BS.t())

@@ -22,12 +22,15 @@ class TensorBatch:
 
     `places_N` are the flat places b * T + t of the target tokens to be scored. Padding may be
     among them, where a fixed shape is wanted: it is not counted, neither in `target_tokens`.
+    Languages are numbered as in the experiment; rows that only fill up a shape have 0.
     """
 
     source_BS: Tensor
     source_lengths_B: Tensor
     target_BT: Tensor
     target_lengths_B: Tensor
+    source_language_B: Tensor
+    target_language_B: Tensor
     places_N: Tensor
     target_tokens: int
 
@@ -57,6 +60,8 @@ class TensorBatch:
                 constant_values=PAD,
             ),
             target_lengths_B=np.pad(batch.target_lengths_B, (0, more)),
+            source_language_B=np.pad(batch.source_language_B, (0, more)),
+            target_language_B=np.pad(batch.target_language_B, (0, more)),
         )
         return _on_host(filled, np.arange(rows * length)).pinned()
 
@@ -101,6 +106,8 @@ def _on_host(batch: Batch, places_N: npt.NDArray[np.integer]) -> TensorBatch:
         source_lengths_B=tensor(batch.source_lengths_B),
         target_BT=tensor(batch.target_BT),
         target_lengths_B=tensor(batch.target_lengths_B),
+        source_language_B=tensor(batch.source_language_B),
+        target_language_B=tensor(batch.target_language_B),
         places_N=tensor(places_N),
         target_tokens=batch.target_tokens,
     )

@@ -162,8 +162,10 @@ class Transformer(Seq2Seq[TransformerMemory, CachedState]):
 
     # ----- whole sequences
 
-    def encode(self, source_BS: Tensor, lengths_B: Tensor) -> TransformerMemory:
-        """Read the sources; `lengths_B` may be on any device."""
+    def encode(
+        self, source_BS: Tensor, lengths_B: Tensor, language_B: Tensor | None = None
+    ) -> TransformerMemory:
+        """Read the sources, whatever language they are in; `lengths_B` may be on any device."""
         source_BS, lengths_B, first_BD = self.read_tag(source_BS, lengths_B)
         width = source_BS.shape[1]
         lengths_B = lengths_B.to(source_BS.device, torch.int32, non_blocking=True)

@@ -152,9 +152,10 @@ def consistent_likelihood(
     return likelihood, Consistency(loss, real_N.sum())
 
 
-def _read_twice(batch: TensorBatch) -> tuple[Tensor, Tensor]:
-    """2 B rows and their lengths: the sources, then the targets under the same tags, which are
-    those of the target's language. A row without a target reads just the end of sentence."""
+def _read_twice(batch: TensorBatch) -> tuple[Tensor, Tensor, Tensor]:
+    """2 B rows, their lengths and languages: the sources, then the targets under the same tags,
+    which are those of the target's language. A row without a target reads just the end of sentence.
+    """
     copies_BS = torch.cat([batch.source_BS[:, :1], batch.target_BT], dim=1)
     width = max(batch.source_BS.shape[1], copies_BS.shape[1])
     rows_RS = torch.cat(
@@ -163,7 +164,8 @@ def _read_twice(batch: TensorBatch) -> tuple[Tensor, Tensor]:
             for rows in (batch.source_BS, copies_BS)
         ]
     )
-    return rows_RS, torch.cat([batch.source_lengths_B, batch.target_lengths_B + 1])
+    lengths_R = torch.cat([batch.source_lengths_B, batch.target_lengths_B + 1])
+    return rows_RS, lengths_R, torch.cat([batch.source_language_B, batch.target_language_B])
 
 
 def _divergence(

@@ -113,7 +113,7 @@ def composite_likelihood(
     if not len(batch.places_N):  # one process's share of a small last batch may be empty
         zero = model.output_weight.new_zeros((), requires_grad=True)
         return Likelihood(zero, zero.detach(), 0)
-    memory = model.encode(batch.source_BS, batch.source_lengths_B)
+    memory = model.encode(batch.source_BS, batch.source_lengths_B, batch.source_language_B)
     hidden_BTD = model.decode(memory, model.shifted_embeddings(batch.target_BT))
     return likelihood_of(
         model,

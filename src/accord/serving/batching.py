@@ -26,6 +26,8 @@ class Route:
     target: str
     via: tuple[str, ...]
     beam: int
+    source: str | None = None
+    """The language that they are in, where the model has to be told."""
 
 
 @dataclass(eq=False)

@@ -57,7 +57,7 @@ class Documents:
         routes: dict[Route, list[int]] = {}
         for number, (source, _) in enumerate(languages):
             if source != asked.target:
-                route = Route(asked.target, planner.via(source, asked), beam)
+                route = planner.route(source, asked, beam)
                 routes.setdefault(route, []).append(number)
         wanted = {
             route: [passage for number in numbers for passage in pages[number].passages]
@@ -104,7 +104,7 @@ class Documents:
         facts: Facts = {"source": source, "characters": characters, "sentences": sentences}
         if source == asked.target:
             return upload.content, facts
-        route = Route(asked.target, planner.via(source, asked), settings.beam)
+        route = planner.route(source, asked, settings.beam)
         answer = partial(self._in_turn, gone, until)
         found = await self._translated(document.passages, route, answer)
         return await _in_thread(document.written, found, asked.target), facts

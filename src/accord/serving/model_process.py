@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from accord.errors import AccordError
-from accord.graph import TranslationGraph
+from accord.graph import Direction, TranslationGraph
 from accord.inference.alignments import Subwords
 from accord.inference.model_card import Background
 from accord.inference.results import SearchSettings, Translation
@@ -37,6 +37,8 @@ class _Ready:
 
     graph: TranslationGraph
     vocabulary: Subwords
+    needs_source: bool
+    directions: frozenset[Direction] | None
     about: Mapping[str, str | int | None]
     background: Background
 
@@ -47,6 +49,8 @@ class ModelProcess:
     def __init__(self, process: BaseProcess, pipe: Connection, ready: _Ready) -> None:
         self.graph = ready.graph
         self.vocabulary = ready.vocabulary
+        self.needs_source = ready.needs_source
+        self.directions = ready.directions
         self._process = process
         self._pipe = pipe
 
@@ -55,11 +59,12 @@ class ModelProcess:
         texts: Sequence[str],
         to: str,
         *,
+        source: str | None = None,
         via: Sequence[str] | None = None,
         settings: SearchSettings = SearchSettings(),  # noqa: B008 (frozen)
     ) -> list[Translation]:
         """Translations in the order of the texts."""
-        self._pipe.send((texts, to, via, settings))
+        self._pipe.send((texts, to, source, via, settings))
         answer: list[Translation] | str = self._pipe.recv()
         if isinstance(answer, str):
             raise TranslationError(answer)
@@ -142,12 +147,22 @@ def _work(open_model: Callable[[], Opened], pipe: Connection, other_end: Connect
             pipe.send(error)
             return
         translator = opened.translator
-        known = (opened.about, opened.background)
-        pipe.send(_Ready(translator.graph, translator.vocabulary, *known))
+        pipe.send(
+            _Ready(
+                translator.graph,
+                translator.vocabulary,
+                translator.needs_source,
+                translator.directions,
+                opened.about,
+                opened.background,
+            )
+        )
         while True:
-            texts, to, via, settings = pipe.recv()
+            texts, to, source, via, settings = pipe.recv()
             try:
-                answer: object = translator.translate(texts, to, via=via, settings=settings)
+                answer: object = translator.translate(
+                    texts, to, source=source, via=via, settings=settings
+                )
             except Exception:  # noqa: BLE001  # the process must outlive any failure
                 answer = traceback.format_exc()
             pipe.send(answer)

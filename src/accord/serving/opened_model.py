@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from accord.graph import TranslationGraph
+from accord.graph import Direction, TranslationGraph
 from accord.inference.alignments import Subwords
 from accord.inference.backends.base import LoadSettings
 from accord.inference.model_card import NO_BACKGROUND, Background
@@ -23,11 +23,20 @@ class AnyTranslator(Protocol):
     def vocabulary(self) -> Subwords:
         """The subwords."""
 
+    @property
+    def needs_source(self) -> bool:
+        """Whether the language of a text must be given."""
+
+    @property
+    def directions(self) -> frozenset[Direction] | None:
+        """Those that can be translated directly; None stands for all."""
+
     def translate(
         self,
         texts: Sequence[str],
         to: str,
         *,
+        source: str | None = None,
         via: Sequence[str] | None = None,
         settings: SearchSettings = ...,
     ) -> list[Translation]:

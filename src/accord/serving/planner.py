@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeVar
 
 from accord.data.language_id import LanguageGuesser
 from accord.data.markup import same_language
 from accord.documents.sentences import Piece, split
-from accord.graph import TranslationGraph
+from accord.graph import Direction, TranslationGraph
 from accord.serving.batching import Job, Route
 from accord.serving.messages import FileRequest, Kind, Refusal, TranslateRequest
 from accord.serving.settings import MAX_BEAM, ServeSettings
@@ -53,11 +54,19 @@ class Planner:
     """Checks what is asked against what the model and the server can do."""
 
     def __init__(
-        self, graph: TranslationGraph, settings: ServeSettings, guesser: LanguageGuesser
+        self,
+        graph: TranslationGraph,
+        settings: ServeSettings,
+        guesser: LanguageGuesser,
+        needs_source: bool = False,
+        directions: frozenset[Direction] | None = None,
     ) -> None:
         self.graph = graph
         self.settings = settings
         self._guesser = guesser
+        self._needs_source = needs_source
+        self._directions = directions
+        self._chains = graph.within(directions)
 
     def checked(self, asked: Wanted) -> Wanted:
         """The request with the codes that the model has; one that names others is refused."""
@@ -141,20 +150,38 @@ class Planner:
     def _text(self, text: str, asked: TranslateRequest, beam: int) -> PlannedText:
         source, confidence = self.source(text, asked)
         pieces = [] if source == asked.target else split(text)
-        via = self.via(source, asked) if pieces else ()
-        return PlannedText(text, source, confidence, Route(asked.target, via, beam), pieces)
+        route = self.route(source, asked, beam) if pieces else Route(asked.target, (), beam)
+        return PlannedText(text, source, confidence, route, pieces)
+
+    def route(self, source: str, asked: TranslateRequest | FileRequest, beam: int) -> Route:
+        """Where text goes; with its language only where the model has to be told, so that else
+        texts of all languages are translated together."""
+        via = self._via(source, asked)
+        self._check_legs(source, via, asked.target)
+        return Route(asked.target, via, beam, source if self._needs_source else None)
 
     def source(self, text: str, asked: TranslateRequest | FileRequest) -> tuple[str, float | None]:
         """The language of a text, and how sure that is where it was detected."""
         return self.detect(text)[0] if asked.source == AUTO else (asked.source, None)
 
-    def via(self, source: str, asked: TranslateRequest | FileRequest) -> tuple[str, ...]:
+    def _check_legs(self, source: str, via: Sequence[str], target: str) -> None:
+        """Refuse a way along which there is not a model for every leg."""
+        if self._directions is None:
+            return
+        legs = [Direction(*leg) for leg in pairwise((source, *via, target))]
+        missing = next((leg for leg in legs if leg not in self._directions), None)
+        if missing is not None:
+            way = self._chains.pivot_path(source, target)
+            fix = "set via to auto" if way else "translate into another language"
+            raise Refusal(400, f"there is no direct model for {missing} here: {fix}")
+
+    def _via(self, source: str, asked: TranslateRequest | FileRequest) -> tuple[str, ...]:
         """The languages to pass through."""
         if asked.via is None or asked.via == source:  # by detection: nobody chose to start there
             return ()
         if asked.via != AUTO:
             return (asked.via,)
-        path = self.graph.pivot_path(source, asked.target)
+        path = self._chains.pivot_path(source, asked.target)
         if path is None:
             raise Refusal(
                 400,

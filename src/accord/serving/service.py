@@ -42,7 +42,9 @@ class Service:
         graph = translator.graph
         guesser = LanguageGuesser(graph.languages, known_only=True, percentages=True)
         self.settings = settings
-        self.planner = Planner(graph, settings, guesser)
+        self.planner = Planner(
+            graph, settings, guesser, translator.needs_source, translator.directions
+        )
         self.batcher = Batcher(self._translate, settings, meter)
         self._translator = translator
         self.tracer = Tracer(translator.vocabulary)
@@ -52,7 +54,7 @@ class Service:
     def _translate(self, texts: Sequence[str], route: Route, nbest: int) -> list[Translation]:
         settings = SearchSettings(beam=route.beam, nbest=nbest)
         return self._translator.translate(
-            texts, route.target, via=route.via or None, settings=settings
+            texts, route.target, source=route.source, via=route.via or None, settings=settings
         )
 
     async def translate(self, asked: TranslateRequest, plan: Plan, gone: Gone) -> TranslateAnswer:

@@ -29,7 +29,8 @@ from accord.models.base import Seq2Seq
 # drift into the same wrong language, and agree.
 
 
-Translate = Callable[[Sequence[str], str], list[str]]
+# Texts, the language to translate into, and the language of the texts.
+Translate = Callable[[Sequence[str], str, str], list[str]]
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,9 @@ def agreement(found: Sequence[Anchor], translate: Translate) -> float | None:
     """BLEU between the translations of both sides, either way round; the mean over all anchors."""
     scores = []
     for anchor in found:
-        target = anchor.direction.target
-        one, other = translate(anchor.sources, target), translate(anchor.others, target)
+        source, target = anchor.direction
+        one = translate(anchor.sources, target, source)
+        other = translate(anchor.others, target, anchor.language)
         scores.append(mutual_bleu(one, other, target))
     return float(np.mean(scores)) if scores else None
 
@@ -154,7 +156,7 @@ class Validator:
                 found = {}
                 for direction, kind, sources, references in self.sets:
                     chosen = tuple(sources[: self.settings.sentences])
-                    hypotheses = greedy(chosen, direction.target)
+                    hypotheses = greedy(chosen, direction.target, direction.source)
                     found[str(direction)] = self._direction(
                         model, direction, kind, sources, references, hypotheses
                     )
@@ -190,7 +192,13 @@ class Validator:
         hypotheses: list[str],
     ) -> DirectionScores:
         given = text_cross_entropies(
-            model, self.vocabulary, sources, references, direction.target, device=self.device
+            model,
+            self.vocabulary,
+            sources,
+            references,
+            direction.target,
+            device=self.device,
+            source=direction.source,
         )
         entropy = Loss.total(given).per_token
         if not hypotheses:

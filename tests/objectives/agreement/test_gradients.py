@@ -179,7 +179,7 @@ class Twin(Seq2Seq):
         self.halves, self.flags = halves, iter([1.0, 0.0])
         self.target_embedding = second.target_embedding
 
-    def encode(self, source_BS: Tensor, lengths_B: Tensor) -> Memory:
+    def encode(self, source_BS: Tensor, lengths_B: Tensor, language_B=None) -> Memory:
         rows = len(lengths_B)
         flag = (torch.arange(rows) < rows // 2).double().unsqueeze(1)
         if self.halves:

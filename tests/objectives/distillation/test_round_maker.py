@@ -41,8 +41,8 @@ class Scripted:
         self.asked = list(wanted)
         return [self.translations[tuple(item.source), item.language] for item in wanted]
 
-    def log_probabilities(self, sources, languages, targets):
-        asked = list(zip(map(tuple, sources), languages, map(tuple, targets), strict=True))
+    def log_probabilities(self, sources, directions, targets):
+        asked = list(zip(map(tuple, sources), directions, map(tuple, targets), strict=True))
         self.scored += asked
         return [self.scores[each] for each in asked]
 
@@ -105,9 +105,9 @@ def test_agreement_chooses_what_both_sides_find_likely():
         ]
     }
     scores = {
-        ((51, 52), "es", (1, 2, 3, 4)): -1.0,
-        ((50,), "fr", (5, 6, 7)): -8.0,  # -12 in all: -3 for each of 4 tokens
-        ((50,), "fr", (5, 6)): -2.7,  # -8.7 in all: -2.9 for each of 3
+        ((51, 52), ("de", "es"), (1, 2, 3, 4)): -1.0,
+        ((50,), ("de", "fr"), (5, 6, 7)): -8.0,  # -12 in all: -3 for each of 4 tokens
+        ((50,), ("de", "fr"), (5, 6)): -2.7,  # -8.7 in all: -2.9 for each of 3
     }
     teacher = Scripted(several, nbest=3, scores=scores)
     made = make(teacher, "agreement")
@@ -117,8 +117,8 @@ def test_agreement_chooses_what_both_sides_find_likely():
 
 def test_round_trip_is_asked_of_the_chosen_one():
     scores = {
-        ((1, 2, 3, 4), "en", (20, 21, 22, 23)): -9.9,  # 5 tokens
-        ((5, 6, 7), "en", (10, 11, 12)): -8.1,  # 4 tokens
+        ((1, 2, 3, 4), ("es", "en"), (20, 21, 22, 23)): -9.9,  # 5 tokens
+        ((5, 6, 7), ("fr", "en"), (10, 11, 12)): -8.1,  # 4 tokens
     }
     made = make(Scripted(GOOD, scores=scores), round_trip=-2.0)
     assert made.origins.place_N.tolist() == [3]

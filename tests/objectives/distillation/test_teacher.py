@@ -1,11 +1,14 @@
 """The teacher translates and scores as the model says, in whatever batches."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from accord.config.objectives import CompleteSearch
 from accord.data.vocabulary import Vocabulary, train
+from accord.graph import Direction
 from accord.inference.scoring import cross_entropies
 from accord.models.gnmt import GNMT
 from accord.objectives.distillation.teacher import Cancelled, Teacher, Wanted
@@ -37,7 +40,8 @@ def wanted(vocabulary, count=40, limit=9):
     first = len(vocabulary) - 60
     rows = [draw.integers(first, first + 50, draw.integers(1, 12)).tolist() for _ in range(count)]
     return [
-        Wanted(row, rows[-i], ("de", "fr")[i % 2], limit) for i, row in enumerate(rows, start=1)
+        Wanted(row, rows[-i], ("en", "de"), ("de", "fr")[i % 2], limit)
+        for i, row in enumerate(rows, start=1)
     ]
 
 
@@ -63,7 +67,7 @@ def test_probabilities_are_those_of_the_search_and_of_teacher_forcing(vocabulary
     found = [each[0] for each in one.translate(asked)]
     scores = one.log_probabilities(
         [item.source for item in asked],
-        [item.language for item in asked],
+        [Direction("en", item.language) for item in asked],
         [each.ids for each in found],
     )
     assert scores == pytest.approx([each.log_probability for each in found], rel=1e-4)
@@ -75,7 +79,7 @@ def test_probabilities_are_those_of_the_search_and_of_teacher_forcing(vocabulary
 
 def test_the_other_sentence_has_a_vote(vocabulary):
     asked = wanted(vocabulary)
-    turned = [Wanted(item.pupil, item.source, item.language, item.limit) for item in asked]
+    turned = [replace(item, source=item.pupil, pupil=item.source) for item in asked]
 
     def said(vote, items):
         return [each[0].ids for each in teacher(vocabulary, vote=vote).translate(items)]

@@ -64,7 +64,7 @@ def test_the_guard_measures_directions_with_dev_sentences():
     guard = Guard(HeldOut(), [EN_DE, EN_FR], 0.5)
     assert list(guard.sets) == [EN_DE]
     said = {"a": "ein Haus steht dort drüben", "b": "zwei Katzen laufen schnell davon ja ja ja"}
-    decoder = SimpleNamespace(greedy=lambda texts, target: [said[text] for text in texts])
+    decoder = SimpleNamespace(greedy=lambda texts, target, source: [said[text] for text in texts])
     found = guard.measure(decoder)
     assert 60 < found.bleu < 100
     assert found.length_ratio == 13 / 10

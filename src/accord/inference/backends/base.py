@@ -17,7 +17,7 @@ from typing import Literal
 
 from accord.data.vocabulary import Vocabulary
 from accord.errors import AccordError
-from accord.graph import TranslationGraph
+from accord.graph import Direction, TranslationGraph
 from accord.inference.results import SearchSettings, Translation
 from accord.machine import MOST_THREADS
 from accord.settings_fields import require
@@ -66,27 +66,52 @@ class Backend(ABC):
     """The languages and the directions between them."""
     vocabulary: Vocabulary
     """Subwords and tags."""
+    needs_source: bool = False
+    """Whether it must be told the language of what it reads."""
+    directions: frozenset[Direction] | None = None
+    """Those that it can translate directly; None stands for all. With some, the source language is
+    needed as well."""
+    has_likelihood: bool = True
+    """Whether `cross_entropy` is to be had."""
 
     @abstractmethod
     def translate(
-        self, texts: Sequence[str], to: str, settings: SearchSettings
+        self,
+        texts: Sequence[str],
+        to: str,
+        settings: SearchSettings,
+        source: str | None = None,
     ) -> list[Translation]:
-        """Direct translations in the order of the texts; an empty text stays empty."""
+        """Direct translations in the order of the texts; an empty text stays empty.
+
+        All texts are in the language `source`; where that is None, they may be in any.
+        """
 
     def check_ensembles(self) -> None:
         """Raise an error where `translate_together` is not to be had, as in an export."""
         raise _only_in_a_run("cannot translate by an ensemble")
 
     def translate_together(
-        self, sources: ParallelTexts, to: str, weights: Sequence[float], settings: SearchSettings
+        self,
+        sources: ParallelTexts,
+        to: str,
+        weights: Sequence[float],
+        settings: SearchSettings,
+        languages: Sequence[str | None] | None = None,
     ) -> list[Translation]:
-        """One translation of all texts of a line, by an ensemble; see `check_ensembles`."""
+        """One translation of all texts of a line, by an ensemble; see `check_ensembles`.
+
+        `languages[m]` is the language of the m-th texts, if it is known.
+        """
         raise _only_in_a_run("cannot translate by an ensemble")
 
     def cross_entropy(
-        self, sources: Sequence[str], references: Sequence[str], to: str
+        self, sources: Sequence[str], references: Sequence[str], to: str, source: str | None = None
     ) -> list[tuple[float, int]]:
-        """-log P of each reference in nats, and its number of tokens; both include its end."""
+        """-log P of each reference in nats, and its number of tokens; both include its end.
+
+        All sources are in the language `source`, if it is known.
+        """
         raise _only_in_a_run("translates, but cannot say how likely a given translation is")
 
     def close(self) -> None:  # noqa: B027 (most have nothing to do)

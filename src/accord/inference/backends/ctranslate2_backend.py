@@ -145,12 +145,16 @@ class CTranslate2Search:
         self._exact = not listed and not settings.no_repeat_ngram
 
     def __call__(
-        self, rows: Sequence[Row], limits: Sequence[int] | None = None
+        self,
+        rows: Sequence[Row],
+        limits: Sequence[int] | None = None,
+        *,
+        language: int | None = None,
     ) -> list[list[Found]]:
         """The best hypotheses of each row, best first, of at most `limits` tokens.
 
         There are `nbest`, but up to `beam` where more than one is asked for, since some may read
-        the same.
+        the same. `language` is not read: no export holds a model that does.
         """
         limits = limits or [most_tokens(len(row)) for row in rows]
         self._check_positions(max(*map(len, rows), max(limits) + 1))
@@ -243,13 +247,17 @@ class CTranslate2Backend(Backend):
         self.decoder = Decoder(self._engine, self.vocabulary, counts.__getitem__)
 
     def translate(
-        self, texts: Sequence[str], to: str, settings: SearchSettings
+        self,
+        texts: Sequence[str],
+        to: str,
+        settings: SearchSettings,
+        source: str | None = None,
     ) -> list[Translation]:
         """Direct translations, by CTranslate2's search."""
-        return self.decoder.translate(texts, to, settings)
+        return self.decoder.translate(texts, to, settings, source)
 
     def cross_entropy(
-        self, sources: Sequence[str], references: Sequence[str], to: str
+        self, sources: Sequence[str], references: Sequence[str], to: str, source: str | None = None
     ) -> list[tuple[float, int]]:
         """-log P of each reference in nats, and its number of tokens; both include its end."""
         rows = source_rows(self.vocabulary, [mended(text) for text in sources], to)

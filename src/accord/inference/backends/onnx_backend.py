@@ -40,6 +40,8 @@ class OnnxBackend(Backend):
     tokens.
     """
 
+    has_likelihood = False
+
     def __init__(self, directory: Path, manifest: Manifest, settings: LoadSettings) -> None:
         settings.check_exported(directory)
         self.graph = manifest.graph
@@ -50,7 +52,11 @@ class OnnxBackend(Backend):
         self.decoder = Decoder(OnnxEngine(sessions), self.vocabulary, counts.__getitem__)
 
     def translate(
-        self, texts: Sequence[str], to: str, settings: SearchSettings
+        self,
+        texts: Sequence[str],
+        to: str,
+        settings: SearchSettings,
+        source: str | None = None,
     ) -> list[Translation]:
         """Direct translations, by the beam search over the two graphs."""
-        return self.decoder.translate(texts, to, settings)
+        return self.decoder.translate(texts, to, settings, source)

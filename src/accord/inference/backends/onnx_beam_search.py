@@ -60,12 +60,16 @@ class BeamSearch:
         self._penalty_1V[0, [*forbidden, PAD, EOS]] = _NEVER
 
     def __call__(
-        self, rows: Sequence[Sequence[int]], limits: Sequence[int] | None = None
+        self,
+        rows: Sequence[Sequence[int]],
+        limits: Sequence[int] | None = None,
+        *,
+        language: int | None = None,
     ) -> list[list[Found]]:
         """The best hypotheses of each row, best first, of at most `limits` tokens.
 
         There are `nbest`, but up to `beam` where more than one is asked for, since some may read
-        the same.
+        the same. `language` is not read: no export holds a model that does.
         """
         source_BS, lengths_B = padded_array(rows)
         limits_B = np.array(limits or [most_tokens(n) for n in lengths_B], dtype=np.int64)

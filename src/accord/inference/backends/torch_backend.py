@@ -46,6 +46,7 @@ class TorchBackend(Backend):
         self.vocabulary = vocabulary
         self.device = device
         self.bf16 = bf16
+        self.needs_source = model.reads_source_language
         engine = TorchEngine(self.model, device, bf16=bf16)
         self.decoder = Decoder(engine, vocabulary, token_counts)
         self._ensembles = EnsembleDecoder(self.decoder, engine)
@@ -73,22 +74,31 @@ class TorchBackend(Backend):
         )
 
     def translate(
-        self, texts: Sequence[str], to: str, settings: SearchSettings
+        self,
+        texts: Sequence[str],
+        to: str,
+        settings: SearchSettings,
+        source: str | None = None,
     ) -> list[Translation]:
         """Direct translations, by the recorded or the eager beam search."""
-        return self.decoder.translate(texts, to, settings)
+        return self.decoder.translate(texts, to, settings, source)
 
     def check_ensembles(self) -> None:
         """They are to be had."""
 
     def translate_together(
-        self, sources: ParallelTexts, to: str, weights: Sequence[float], settings: SearchSettings
+        self,
+        sources: ParallelTexts,
+        to: str,
+        weights: Sequence[float],
+        settings: SearchSettings,
+        languages: Sequence[str | None] | None = None,
     ) -> list[Translation]:
         """One translation of all texts of a line, by one search over all of them."""
-        return self._ensembles.translate(sources, to, weights, settings)
+        return self._ensembles.translate(sources, to, weights, settings, languages)
 
     def cross_entropy(
-        self, sources: Sequence[str], references: Sequence[str], to: str
+        self, sources: Sequence[str], references: Sequence[str], to: str, source: str | None = None
     ) -> list[tuple[float, int]]:
         """-log P of each reference in nats, and its number of tokens; both include its end."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
@@ -99,6 +109,7 @@ class TorchBackend(Backend):
                 [mended(text) for text in references],
                 to,
                 device=self.device,
+                source=source,
             )
 
 

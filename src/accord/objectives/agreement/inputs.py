@@ -100,11 +100,13 @@ class AgreementInputs:
     stands in the second half; `one_sided` promises that this holds for every pair that counts.
     Where `judged_learn` is false, a row that is not live also teaches nothing as a reader.
     Pairs of weight 0 have nothing to agree on, or only fill up the shape; they read just EOS.
-    `auxiliary_B` numbers the languages that are translated into, as in the translation graph.
+    `auxiliary_B` numbers the languages that are translated into, as in the translation graph;
+    `language_R` those of the sentences, 0 where a row only fills up the shape.
     """
 
     sentences_RS: Tensor
     lengths_R: Tensor
+    language_R: Tensor
     live_R: Tensor
     weight_B: Tensor
     auxiliary_B: Tensor
@@ -127,6 +129,7 @@ class AgreementInputs:
         rows, length = shape or (batch.rows, widest)
         sides = batch.source_language_B, batch.target_language_B
         live_2B = np.stack([languages.live(side_B, auxiliary_B) for side_B in sides])
+        language_2B = np.stack(sides).astype(np.int64)
         tagged_2BS, lengths_2B = _tagged(batch, languages.tags_L[auxiliary_B], length + 1)
         counts_B = live_2B[0] | live_2B[1]
         tagged_2BS[:, ~counts_B] = PAD
@@ -140,6 +143,7 @@ class AgreementInputs:
         return AgreementInputs(
             torch.from_numpy(sentences_2BS).flatten(0, 1),
             _filled(np.take_along_axis(lengths_2B, order_2B, axis=0), rows, 1).flatten(),
+            _filled(np.take_along_axis(language_2B, order_2B, axis=0), rows, 0).flatten(),
             _filled(np.take_along_axis(live_2B, order_2B, axis=0), rows, False).flatten(),
             _filled(counts_B.astype(np.float32), rows, 0),
             _filled(np.maximum(auxiliary_B, 0).astype(np.int64), rows, 0),

@@ -135,12 +135,13 @@ def agreement(
 def _encode(model: Seq2Seq, inputs: AgreementInputs) -> tuple[Memory, Memory]:
     """Both halves. A half that never learns is read without a backward pass."""
     half = inputs.pairs
+    rows = inputs.sentences_RS, inputs.lengths_R, inputs.language_R
     if not inputs.one_sided:
-        memory = model.encode(inputs.sentences_RS, inputs.lengths_R)
+        memory = model.encode(*rows)
         return memory.map(lambda tensor: tensor[:half]), memory.map(lambda tensor: tensor[half:])
     with torch.no_grad():
-        teacher = model.encode(inputs.sentences_RS[:half], inputs.lengths_R[:half])
-    return teacher, model.encode(inputs.sentences_RS[half:], inputs.lengths_R[half:])
+        teacher = model.encode(*(each[:half] for each in rows))
+    return teacher, model.encode(*(each[half:] for each in rows))
 
 
 def encoder_agreement(first: Memory, second: Memory, inputs: AgreementInputs) -> Tensor:

@@ -239,7 +239,8 @@ class RoundMaker:
                 if language != NONE:
                     direction = Direction(corpus.languages[side], self.languages[language])
                     limit = self.filters.limit(len(source), direction)
-                    wanted = Wanted(source, pupil, direction.target, limit)
+                    read = corpus.languages[side], corpus.languages[1 - side]
+                    wanted = Wanted(source, pupil, read, direction.target, limit)
                     found.append(_Item(pick, language, wanted, direction))
         return found
 
@@ -271,7 +272,7 @@ class RoundMaker:
         flat = [(i, hypothesis) for i, good in enumerate(passing) for hypothesis in good]
         other = self.teacher.log_probabilities(
             [items[i].wanted.pupil for i, _ in flat],
-            [items[i].wanted.language for i, _ in flat],
+            [Direction(items[i].wanted.read[1], items[i].wanted.language) for i, _ in flat],
             [hypothesis.ids for _, hypothesis in flat],
         )
         scored: list[list[tuple[float, Found]]] = [[] for _ in items]
@@ -287,7 +288,7 @@ class RoundMaker:
         kept = [i for i, ids in enumerate(chosen) if ids]
         log_p = self.teacher.log_probabilities(
             [chosen[i] for i in kept],
-            [items[i].direction.source for i in kept],
+            [Direction(*reversed(items[i].direction)) for i in kept],
             [items[i].wanted.source for i in kept],
         )
         for i, value in zip(kept, log_p, strict=True):

@@ -10,6 +10,7 @@ import torch
 from accord.config.objectives import CompleteSearch
 from accord.data.batches import ranges
 from accord.data.vocabulary import EOS, Vocabulary
+from accord.graph import Direction
 from accord.inference.backtrace import Found
 from accord.inference.beam_search import BeamSearch, TorchEngine, padded
 from accord.inference.results import SearchSettings
@@ -25,10 +26,12 @@ Subwords = Sequence[int]
 
 @dataclass(frozen=True)
 class Wanted:
-    """A sentence to be translated, the other one of its pair, and the most subwords it may take."""
+    """A sentence to be translated, the other one of its pair, the languages of both, the language
+    to translate into, and the most subwords that may take."""
 
     source: Subwords
     pupil: Subwords
+    read: tuple[str, str]
     language: str
     limit: int
 
@@ -60,6 +63,7 @@ class Teacher:
             batch_tokens=search.batch_tokens,
         )
         self.tags = vocabulary.tags
+        self._numbers = {language: i for i, language in enumerate(vocabulary.languages)}
         self.device = device
         self.bf16 = bf16
         self.weights = (1.0 - vote, vote) if vote else (1.0,)
@@ -103,6 +107,7 @@ class Teacher:
                 count=count,
                 device=self.device,
                 batch_tokens=self._scored_at_once,
+                languages=self._read([wanted[i] for i in group]),
             )
             with self.engine.precision():
                 for batch, *found in named:
@@ -113,13 +118,17 @@ class Teacher:
         return LikelyTokens(token_MK, share_MK)
 
     def log_probabilities(
-        self, sources: Sequence[Subwords], languages: Sequence[str], targets: Sequence[Subwords]
+        self,
+        sources: Sequence[Subwords],
+        directions: Sequence[Direction],
+        targets: Sequence[Subwords],
     ) -> list[float]:
-        """log P of every target, its end included, as a translation into its language."""
+        """log P of every target, its end included, as a translation of its source."""
         rows = [
-            [self.tags[language], *source, EOS]
-            for language, source in zip(languages, sources, strict=True)
+            [self.tags[direction.target], *source, EOS]
+            for direction, source in zip(directions, sources, strict=True)
         ]
+        languages = [self._numbers[direction.source] for direction in directions]
         ends = [[*target, EOS] for target in targets]
         found: list[float] = []
         with self.engine.precision():
@@ -132,6 +141,7 @@ class Teacher:
                     ends[part],
                     device=self.device,
                     batch_tokens=self._scored_at_once,
+                    languages=languages[part],
                 )
         return [-value for value in found]
 
@@ -149,8 +159,9 @@ class Teacher:
             )
         rows = [row for member in self._members(wanted) for row in member]
         limits_B = torch.tensor([item.limit for item in wanted])
+        language_B = torch.tensor(self._read(wanted)).flatten()
         with self.engine.precision():
-            return self._searches[language](*padded(rows, _CPU), limits_B)
+            return self._searches[language](*padded(rows, _CPU), limits_B, language_B)
 
     def _members(self, wanted: Sequence[Wanted]) -> list[list[list[int]]]:
         """Encoder inputs: those of all sentences and, where these vote, those of all pupils."""
@@ -159,6 +170,11 @@ class Teacher:
             [[self.tags[w.language], *ids, EOS] for w, ids in zip(wanted, side, strict=True)]
             for side in sides[: len(self.weights)]
         ]
+
+    def _read(self, wanted: Sequence[Wanted]) -> list[list[int]]:
+        """The numbers of the languages of all that `_members` gives."""
+        sides = range(len(self.weights))
+        return [[self._numbers[item.read[side]] for item in wanted] for side in sides]
 
     def _groups(self, wanted: Sequence[Wanted]) -> dict[str | None, list[int]]:
         """What can be searched together: all, unless languages have vocabularies of their own."""

@@ -144,7 +144,7 @@ class Guard:
         """How well a teacher translates."""
         scores, ratios = [], []
         for direction, (sources, references) in self.sets.items():
-            hypotheses = decoder.greedy(sources, direction.target)
+            hypotheses = decoder.greedy(sources, direction.target, direction.source)
             scores.append(bleu(hypotheses, references, direction.target))
             ratios.append(length_ratio(hypotheses, references, direction.target))
         return Quality(float(np.mean(scores)), float(np.mean(ratios)))
