@@ -4,12 +4,17 @@ import os
 import shlex
 import signal
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from accord.cli.options import ExperimentFile, Overrides, Quiet, RunPath
 from accord.errors import AccordError
+
+if TYPE_CHECKING:
+    from accord.config.schema import Experiment
+    from accord.progress import Progress
+    from accord.training.trainer import Result
 
 
 def train(
@@ -38,12 +43,11 @@ def train(
     one_of_many = os.environ.get("RANK", "0") != "0"  # the first process speaks
     with shown_progress(quiet or one_of_many) as progress:
         progress.start("setting up", keep=False)  # before PyTorch, whose import takes seconds
-        from accord.training.trainer import train as run
-
-        result = run(settings, accept_changes=accept_changes, progress=progress, estimate=not quiet)
+        result = _run(settings, accept_changes, progress, quiet)
     if one_of_many:
         return
-    typer.echo(f"{result.run}: {result.reason}, step {result.step:,} saved", err=True)
+    saved = f", step {result.step:,} saved" if result.step else ""
+    typer.echo(f"{result.run}: {result.reason}{saved}", err=True)
     if not result.finished:
         launcher = "torchrun … -m " if "RANK" in os.environ else ""
         typer.echo(f"resume with: {launcher}accord {shlex.join(sys.argv[1:])}", err=True)
@@ -51,6 +55,19 @@ def train(
     # which would take it for a failure and start the processes again.
     if result.signal == signal.SIGINT and "RANK" not in os.environ:
         raise typer.Exit(128 + signal.SIGINT)
+
+
+def _run(
+    settings: "Experiment", accept_changes: bool, progress: "Progress", quiet: bool
+) -> "Result":
+    """Train by what the kind of model asks for."""
+    if settings.model.kind == "phrase-based":
+        from accord.training.phrase_based import train_phrase_based
+
+        return train_phrase_based(settings, accept_changes=accept_changes, progress=progress)
+    from accord.training.trainer import train
+
+    return train(settings, accept_changes=accept_changes, progress=progress, estimate=not quiet)
 
 
 def average(

@@ -11,6 +11,7 @@ from accord.config.model_settings import OWN_KEYS, OWN_PRESETS, ModelSettings
 from accord.config.objectives import AgreementConfig, CompleteConfig
 from accord.config.paths import fill, format_of, format_of_side, locate, named_columns, tsv_columns
 from accord.config.schema import Experiment, HeldOut, Source, pair_languages
+from accord.config.section import Section
 from accord.config.third_languages import Auxiliary, Triads
 from accord.errors import AccordError
 
@@ -71,6 +72,9 @@ def contradictions(experiment: Experiment) -> Iterator[Complaint]:
     yield from _bad_overlap(experiment)
     yield from _bad_vocabulary(experiment)
     yield from bad_model(experiment.model)
+    if experiment.model.kind == "phrase-based":
+        yield from _bad_phrase_based(experiment)
+        return
     yield from _bad_validation(experiment)
     yield from _bad_objective(experiment)
 
@@ -238,6 +242,36 @@ def bad_model(model: ModelSettings) -> Iterator[Complaint]:
     rules = {"gnmt": bad_layers, "transformer": bad_heads}
     if model.kind in rules:
         yield from rules[model.kind](model)
+
+
+# What a phrase-based system has of the sections that are about networks: two keys of training.
+_OF_NETWORKS = ("preset", "units", "encoder_layers", "decoder_layers", "dropout", "tag")
+_OF_ALL = ("seed", "threads")
+
+
+def _bad_phrase_based(experiment: Experiment) -> Iterator[Complaint]:
+    """Keys that only make sense for a network; dev sentences to tune on."""
+    model, training = experiment.model, experiment.training
+    sections: tuple[tuple[str, Section, Iterable[str]], ...] = (
+        ("model", model, _OF_NETWORKS),
+        ("objective", experiment.objective, type(experiment.objective).model_fields),
+        ("training", training, set(type(training).model_fields).difference(_OF_ALL)),
+    )
+    for section, values, keys in sections:
+        for key, field in type(values).model_fields.items():
+            if key in keys and getattr(values, key) != field.default:
+                yield (
+                    (section, key),
+                    "a phrase-based system is not trained by updates of a network, which this is "
+                    "about",
+                    f"leave {section}.{key} out, or choose another model.kind",
+                )
+    if model.tuning is not None and model.tuning.evaluations and not experiment.dev.given:
+        yield (
+            ("model", "tuning"),
+            "weights are tuned on dev sentences, and `dev` names none",
+            "add a dev set, or set model.tuning.evaluations to 0",
+        )
 
 
 def bad_heads(model: ModelSettings) -> Iterator[Complaint]:

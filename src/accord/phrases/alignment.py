@@ -14,7 +14,7 @@ from accord.config.phrase_settings import AlignmentSettings
 from accord.errors import AccordError
 
 if TYPE_CHECKING:
-    from thot.alignment import Aligner, AlignmentModel
+    from thot.alignment import Aligner, AlignmentModel, SymmetrizedAligner
 
 Words = Sequence[str]
 Pairs = Sequence[tuple[Words, Words]]
@@ -93,9 +93,9 @@ def symmetrised(
 ) -> "Aligner":
     """Both models as one: the words that they agree on, and some of the others around these."""
     alignment = thot("alignment")
-    both: Aligner = alignment.SymmetrizedAligner(direct, inverse)
+    both: SymmetrizedAligner = alignment.SymmetrizedAligner(direct, inverse)
     name = settings.symmetrise.replace("-", "_").upper()
-    both.heuristic = alignment.SymmetrizationHeuristic[name]  # type: ignore[attr-defined]
+    both.heuristic = getattr(alignment.SymmetrizationHeuristic, name)
     return both
 
 

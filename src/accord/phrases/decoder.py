@@ -70,7 +70,7 @@ class PhraseDecoder:
         self._truecaser = truecaser
         kinds = thot("alignment").AlignmentModelType
         self._thot: Any = thot("translation")
-        self._model = self._thot.SmtModel(kinds.__members__[_MODELS[alignment.model]])
+        self._model = self._thot.SmtModel(getattr(kinds, _MODELS[alignment.model]))
         loaded = self._model.load_translation_model(str(directory / TRANSLATION))
         if not loaded or not self._model.load_language_model(str(directory / LANGUAGE_MODEL)):
             raise AccordError(

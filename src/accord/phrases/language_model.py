@@ -72,7 +72,9 @@ class NgramCounts:
                 bucket[order] = order * _BUCKETS + min(seen // _BUCKET, _BUCKETS - 1)
             yield frequency, bucket
 
-    def _maximised(self, weights: Values, frequency: Values, bucket: npt.NDArray[np.int_]) -> Values:
+    def _maximised(
+        self, weights: Values, frequency: Values, bucket: npt.NDArray[np.int_]
+    ) -> Values:
         """One iteration of EM: how far each order was to be thanked for the words of the text."""
         vocabulary = sum(len(ngram) == 1 for ngram in self.counts)
         probability = [np.full(len(frequency), 1 / vocabulary)]

@@ -22,8 +22,6 @@ TRANSLATION = "tm"
 """Prefix of all files of the translation model."""
 # Thot's names: the inverse model explains the source by the target.
 _DIRECT, _INVERSE = f"{TRANSLATION}_invswm", f"{TRANSLATION}_swm"
-# The training pairs themselves, which nobody asks for again.
-_SPARE = (".src", ".trg", ".srctrgc")
 # Share of the phrases' own frequencies, both ways; segments of any length and any place are alike.
 _CONSTANTS = {
     "lambda": "0.7 0.7",
@@ -42,8 +40,6 @@ def write_alignment(
         prefix = directory / name
         if not train_aligner(these, settings, report).print(str(prefix)):
             raise _not_written(prefix)
-        for ending in _SPARE:
-            prefix.with_name(f"{name}{ending}").unlink(missing_ok=True)
 
 
 def write_phrases(

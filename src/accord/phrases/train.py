@@ -12,9 +12,10 @@ note last. So a killed run goes on with the first stage that has no note, or ano
 """
 
 import json
+import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +29,7 @@ from accord.config.model_settings import ModelSettings
 from accord.config.phrase_settings import AlignmentSettings, PhraseSettings, TuningSettings
 from accord.data.store import Store
 from accord.errors import AccordError
-from accord.files import sealed, sha256_of, sync_directory, writing_errors
+from accord.files import atomic_write, sealed, sha256_of, sync_directory, writing_errors
 from accord.graph import Direction
 from accord.phrases.alignment import MOST_WORDS, Pairs, thot
 from accord.phrases.decoder import FEATURES, FIRST_WEIGHTS, LANGUAGE_MODEL, PhraseDecoder
@@ -156,9 +157,7 @@ class _Training:
         """The words of all training pairs of the direction, as they stand in the text."""
         source, target = self.task.direction
         corpus = next(each for each in self.store.corpora if (source, target) in each.directions)
-        return list(
-            zip(*(self._side(corpus.side(name)) for name in (source, target)), strict=True)
-        )
+        return list(zip(*(self._side(corpus.side(name)) for name in (source, target)), strict=True))
 
     def _side(self, sentences: Any) -> Iterator[list[str]]:
         for start in range(0, len(sentences), _BLOCK):
@@ -318,11 +317,17 @@ def _stage(directory: Path, stage: str, inputs: Mapping[str, Any]) -> Iterator[P
         (directory / f"{stage}.note.json").unlink(missing_ok=True)
         yield folder
         files = {file.name: sha256_of(file) for file in sorted(folder.iterdir())}
-        sync_files(folder)
         for name in files:
+            _bring_to_disk(folder / name)
             (folder / name).replace(directory / name)
+        sync_directory(directory)
         folder.rmdir()
         seconds = round(time.process_time() - begun, 2)
         note = sealed({"inputs": dict(inputs), "files": files, "cpu_seconds": seconds})
         with atomic_write(directory / f"{stage}.note.json") as out:
             json.dump(note, out, indent=1)
+
+
+def _bring_to_disk(file: Path) -> None:
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())

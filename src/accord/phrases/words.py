@@ -25,7 +25,9 @@ _NO_JOINER = "■"  # what a joiner in the text itself is written as
 # Thot reads a word of this name as "no word at all".
 _TAKEN = "NULL"
 # Han, kana, Thai, Lao, Burmese, Khmer: no spaces between words.
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+)
 _SENTENCE_ENDS = tuple(f"{JOINER}{mark}" for mark in ".!?")
 
 

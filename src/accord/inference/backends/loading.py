@@ -1,4 +1,4 @@
-"""Loading a model: the backend is that of the manifest's format, or PyTorch's where it is a run."""
+"""Loading a model: the backend is that of the manifest's format, or of a run's `model.kind`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +8,7 @@ from accord.inference.backends.base import Backend, LoadSettings
 from accord.inference.backends.ctranslate2_backend import CTranslate2Backend
 from accord.inference.backends.manifest import NAME, Manifest, format_name, is_exported
 from accord.inference.backends.onnx_backend import OnnxBackend
+from accord.run_directory import RunDirectory
 
 # What translates from each format that `accord export` writes.
 BACKENDS: dict[str, Callable[[Path, Manifest, LoadSettings], Backend]] = {
@@ -21,6 +22,10 @@ _DEFAULT = LoadSettings()
 def load_backend(path: Path, settings: LoadSettings = _DEFAULT) -> Backend:
     """The model in a run directory, or in what `accord export` made of one."""
     if not is_exported(path):
+        if RunDirectory(path).experiment().model.kind == "phrase-based":
+            from accord.inference.backends.phrase_backend import PhraseBackend
+
+            return PhraseBackend(path, settings)
         # Seconds of PyTorch, which only a run needs.
         from accord.inference.backends.torch_backend import TorchBackend
 
