@@ -29,6 +29,7 @@ def train(
     """Train a model; run it again to go on where it stopped.
 
     Ctrl-C saves and ends with status 130, SIGTERM saves and ends with 0; the same command resumes.
+    A phrase-based run keeps the stages that are done.
 
     Example: accord train recipes/demo.yaml --set training.minutes=5
 
@@ -80,12 +81,13 @@ def average(
 
     Example: accord average demo/run --last 2
     """
-    from accord.models.checkpoint import Checkpoints
+    from accord.models.checkpoint import Checkpoints, refuse_phrase_based
     from accord.models.checkpoint import average as mean
     from accord.run_directory import RunDirectory
 
     directory = RunDirectory(run)
     directory.experiment()
+    refuse_phrase_based(run)
     paths = Checkpoints(directory.checkpoints).paths()[-last:]
     if len(paths) < last:
         raise AccordError(

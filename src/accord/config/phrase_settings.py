@@ -37,5 +37,5 @@ class TuningSettings(Section):
 
     sentences: Annotated[Whole, Field(ge=1)] = 100
     """Dev sentences to translate, at most all there are; the seed chooses them."""
-    evaluations: Annotated[Whole, Field(ge=0)] = 30
+    evaluations: Annotated[Whole, Field(ge=0)] = 20
     """How often they are translated, each time with other weights; 0 keeps the first weights."""

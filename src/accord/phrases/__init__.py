@@ -1,1 +1,1 @@
-"""Phrase-based statistical translation: words, alignment, phrases, language model, weights, search."""
+"""Phrase-based statistical translation, one system for each direction; Thot computes."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 ORDER = 3
 _BUCKETS, _BUCKET = 3, 10  # histories seen up to 9, 19, and more times
 _BEGIN, _END, _UNKNOWN = "<s>", "</s>", "<unk>"
-_ITERATIONS = 20
+_ITERATIONS = 50
 _FIRST_WEIGHT = 0.5
 _LEAST = 0.001  # no weight is 0 or 1: new text may need what dev text did not
 
@@ -72,12 +72,17 @@ class NgramCounts:
                 bucket[order] = order * _BUCKETS + min(seen // _BUCKET, _BUCKETS - 1)
             yield frequency, bucket
 
+    @property
+    def _vocabulary(self) -> int:
+        """The words that Thot knows: those here, begin, end, unknown, and one of its own."""
+        own = {(_BEGIN,), (_END,), (_UNKNOWN,)}
+        return sum(len(ngram) == 1 for ngram in self.counts.keys() - own) + len(own) + 1
+
     def _maximised(
         self, weights: Values, frequency: Values, bucket: npt.NDArray[np.int_]
     ) -> Values:
         """One iteration of EM: how far each order was to be thanked for the words of the text."""
-        vocabulary = sum(len(ngram) == 1 for ngram in self.counts)
-        probability = [np.full(len(frequency), 1 / vocabulary)]
+        probability = [np.full(len(frequency), 1 / self._vocabulary)]
         used = np.where(frequency >= 0, weights[bucket], 0.0)
         for order in range(ORDER):
             lower = (1 - used[:, order]) * probability[-1]

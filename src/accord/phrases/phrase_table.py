@@ -1,4 +1,4 @@
-"""The phrase table: pairs of phrases that no word alignment crosses, with counts (Och and Ney 2004).
+"""The phrase table: pairs of phrases that no alignment crosses, with counts (Och and Ney 2004).
 
 The probabilities of phrases are smoothed by those of their words, which come from the alignment
 models; so these stay beside the table, under the names that Thot expects.

@@ -111,7 +111,7 @@ class Truecaser:
 
 
 def recase(words: Sequence[str], source: Sequence[str]) -> list[str]:
-    """A translation with a capital at its beginning, unless its source begins with a small letter."""
+    """A translation that begins with a capital, unless its source begins with a small letter."""
     changed, place, theirs = list(words), _first(words), _first(source)
     if place is not None and (theirs is None or not source[theirs][0].islower()):
         changed[place] = words[place][:1].upper() + words[place][1:]
