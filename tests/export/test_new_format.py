@@ -29,6 +29,7 @@ from accord.inference.backends.loading import BACKENDS
 from accord.inference.backends.manifest import Manifest, ModelFacts
 from accord.inference.backtrace import Found
 from accord.inference.text import Decoder
+from accord.models.gnmt import GNMT
 from exportable import made_run
 
 KNOWN = ", ".join(EXPORTERS)
@@ -133,6 +134,13 @@ def test_it_is_chosen_by_its_manifest_and_translates(run, exported):
         translator.cross_entropy(["a"], ["b"], "de")
     with pytest.raises(AccordError, match="no choice of checkpoint"):
         Translator(exported.directory, checkpoint="last")
+
+
+def test_a_model_that_reads_the_source_language_is_refused(run, named, tmp_path, monkeypatch):
+    monkeypatch.setattr(GNMT, "reads_source_language", True)
+    with pytest.raises(AccordError, match="no model that reads the source language"):
+        export_run(run, tmp_path / "mirror", to="mirror", compare=0, threads=1)
+    assert not (tmp_path / "mirror").exists()
 
 
 def test_the_commands_know_it(run, named):

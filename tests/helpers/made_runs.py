@@ -81,10 +81,13 @@ def make_run(
     objective=None,
     pairs=4040,
     settings=None,
+    directions=None,
+    likelihood=True,
     change=lambda lines: lines,
 ):
     """Write a run directory; `lost` is the share of zero-shot sentences that lose words.
 
+    It has a model for all directions, or for some only, and gives likelihoods or none.
     `change` may alter the texts of the evaluation after scoring; `settings` are of the search.
     """
     search, settings = settings, experiment(languages, objective=objective)
@@ -99,8 +102,11 @@ def make_run(
         return path
     held_out = write_held_out(path / "held_out", languages, seed, split)
     origin = Origin(path.name, "best", 400, fingerprint(pairs), "cpu", "fp32")
+    translator = NumberedWords(settings.graph, lost)
+    translator.needs_source = directions is not None
+    translator.directions, translator.has_likelihood = directions, likelihood
     found = evaluate(
-        NumberedWords(settings.graph, lost),
+        translator,
         held_out,
         origin,
         split=split,

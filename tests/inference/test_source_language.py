@@ -8,6 +8,8 @@ from accord.errors import AccordError
 from accord.graph import Direction, TranslationGraph
 from accord.inference.backends.base import Backend
 from accord.inference.backends.torch_backend import TorchBackend
+from accord.inference.beam_search import BeamSearch, padded
+from accord.inference.cuda_steps import FixedShapes
 from accord.inference.results import Hypothesis, SearchSettings, Translation
 from accord.inference.translator import Translator
 from language_reader import reader, seen_directions, word
@@ -93,6 +95,16 @@ def test_without_the_language_nothing_is_translated(translator, options):
 def test_likelihood_without_the_language_is_refused(translator):
     with pytest.raises(AccordError, match="--from"):
         translator.cross_entropy(["ak"], ["bl"], "fr")
+
+
+def test_fixed_shapes_keep_each_row_s_language(model, vocabulary):
+    """As on a GPU: rows that fill up the shape of a graph say nothing."""
+    search = BeamSearch(model, GREEDY, torch.tensor(sorted(vocabulary.tags.values())))
+    search._shapes = FixedShapes(search._advance, record=lambda step: step)
+    rows = [[vocabulary.tags["fr"], 300 + i, 1] for i in range(5)]
+    languages = torch.tensor([1, 0, 2, 1, 0])
+    found = search(*padded(rows, torch.device("cpu")), language_B=languages)
+    assert [each[0].ids for each in found] == [(model.words[i],) for i in languages]
 
 
 @pytest.mark.gpu

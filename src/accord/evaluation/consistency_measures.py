@@ -101,11 +101,11 @@ def triples(sets: Mapping[Direction, ParallelText], graph: TranslationGraph) -> 
 
 
 def agreement_scores(
-    task: AgreementTask, bleu: float, crossed: tuple[Loss, Loss]
+    task: AgreementTask, bleu: float, crossed: tuple[Loss, Loss] | None
 ) -> AgreementScores:
-    """The row of one triple."""
+    """The row of one triple; `crossed` is None where the model gives no likelihood."""
     triple = task.triple
-    entropy = (crossed[0].per_token + crossed[1].per_token) / 2
+    entropy = crossed and (crossed[0].per_token + crossed[1].per_token) / 2
     return AgreementScores(
         triple.languages, triple.target, triple.kind, len(triple.sides[0]), bleu, entropy
     )
@@ -124,8 +124,8 @@ def agreement_of(rows: Sequence[AgreementScores]) -> Agreement | None:
         tuple(rows),
         {kind: float(np.mean([row.bleu for row in some])) for kind, some in kinds.items() if some},
         {
-            kind: float(np.mean([row.cross_entropy for row in some]))
+            kind: float(np.mean(known))
             for kind, some in kinds.items()
-            if some
+            if (known := [row.cross_entropy for row in some if row.cross_entropy is not None])
         },
     )

@@ -16,12 +16,11 @@ from accord.evaluation.significance import Comparison, compare
 from accord.evaluation.uses import note, uses_of
 from accord.files import clear_leftovers_in
 from accord.inference.backends.base import LoadSettings, Precision
-from accord.inference.backends.torch_backend import TorchBackend
+from accord.inference.backends.loading import load_run
 from accord.inference.ensemble import Ensemble
 from accord.inference.results import SearchSettings
 from accord.inference.translator import Translator
 from accord.metrics.comet import Comet
-from accord.models.checkpoint import find_checkpoint
 from accord.progress import Progress, Silent
 from accord.run_directory import RunDirectory
 
@@ -74,16 +73,14 @@ def evaluate_run(
         else read_given_set(set_name, path, experiment.languages, experiment.cleaning)
     )
     judge = Comet.load(comet, gpu=torch.cuda.is_available() and device != "cpu") if comet else None
-    # Found once: a run that is still training may have another best checkpoint a moment later.
-    chosen = find_checkpoint(opened.path, checkpoint)
-    model = TorchBackend.load(run, LoadSettings(chosen.path.name, device, threads, precision))
+    model = load_run(run, LoadSettings(checkpoint, device, threads, precision))
     origin = Origin(
         run=run.resolve().name,
         checkpoint=checkpoint,
-        step=chosen.step,
+        step=model.step,
         fingerprint=opened.manifest()["fingerprint"],
-        device=_device_name(model.device),
-        precision="bf16" if model.bf16 else "fp32",
+        device=model.device_name,
+        precision=model.precision_name,
     )
     evaluated = evaluate(
         Translator.of(model),
@@ -120,7 +117,3 @@ def _other(against: Path, run: Path, name: str, options: Sequence[str]) -> Evalu
             fix=f"evaluate it first: {shlex.join(['accord', 'evaluate', str(against), *options])}",
         )
     return read(directory)
-
-
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)

@@ -53,9 +53,9 @@ def write(evaluated: Evaluated, directory: Path) -> None:
     with atomic_directory(directory) as fresh:
         for item in evaluated.lines:
             _write_lines(fresh / f"hyp.{item.name}.txt", item.hypotheses)
-            if item.is_direct:
-                _write_lines(fresh / f"src.{item.name}.txt", item.sources)
-                _write_lines(fresh / f"ref.{item.name}.txt", item.references)
+        for direction, item in {item.direction: item for item in evaluated.lines}.items():
+            _write_lines(fresh / f"src.{direction}.txt", item.sources)
+            _write_lines(fresh / f"ref.{direction}.txt", item.references)
         _write_statistics(fresh / _STATISTICS, evaluated.statistics)
         sums = {file.name: sha256_of(file) for file in sorted(fresh.iterdir())}
         write_json(

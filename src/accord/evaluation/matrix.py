@@ -14,11 +14,9 @@ from accord.data.workers import run_all
 from accord.errors import AccordError
 from accord.evaluation.consistency_measures import (
     AgreementTask,
-    Triple,
     agreement_of,
     agreement_scores,
     consistency,
-    triples,
 )
 from accord.evaluation.records import (
     FORMAT,
@@ -39,6 +37,7 @@ from accord.evaluation.scores import (
     scoring_tasks,
 )
 from accord.evaluation.translations import Chain, Given, Searcher, losses
+from accord.evaluation.ways import Ways, notes_on_model, notes_on_sets, ways_of
 from accord.graph import Direction, TranslationGraph
 from accord.inference.ensemble import Ensemble
 from accord.inference.results import Loss, SearchSettings
@@ -85,7 +84,8 @@ def evaluate(
     """Evaluate every direction that has a set in `split`; figures and translations.
 
     Zero-shot directions are also translated through the shortest chain of supervised ones, unless
-    `pivot` is off, and once more by the `ensemble`, if there is one. `agreement` off saves the
+    `pivot` is off, and once more by the `ensemble`, if there is one; directions that the model
+    cannot translate directly, through that chain alone. `agreement` off saves the
     search for translations that no direction needs where sets are not multi-parallel. `limit` takes
     the first sentences of each set only, `lines` those from one to another, counted from 1. `comet`
     adds its figures.
@@ -101,7 +101,11 @@ def evaluate(
         ensemble.check(graph.languages)
     identified = identifiable(graph.languages)
     missing = tuple(str(direction) for direction in graph.directions if direction not in sets)
-    notes = _notes(graph, sets, split, bool(identified), pivot, ensemble)
+    ways = ways_of(translator, sets, pivot, ensemble, agreement)
+    notes = (
+        *notes_on_sets(graph, sets, split, bool(identified), pivot, ensemble),
+        *notes_on_model(translator, sets, ways, agreement),
+    )
     if isinstance(held_out, GivenSet):
         notes += (
             f"{split} was read from {held_out.text.origin}; nothing took its lines out of the "
@@ -110,8 +114,7 @@ def evaluate(
     for note in notes:
         progress.note(note)
 
-    chosen = triples(sets, graph) if agreement else []
-    searched = _search(translator, sets, chosen, settings, pivot, ensemble, progress)
+    searched = _search(translator, sets, ways, settings, ensemble, progress)
     scored = _score(searched.lines, identified, progress)
     if comet is not None:
         scored = _with_comet(scored, searched.lines, comet, progress)
@@ -226,77 +229,40 @@ def _find_sets(
     return sets
 
 
-def _notes(
-    graph: TranslationGraph,
-    sets: Mapping[Direction, ParallelText],
-    split: str,
-    identified: bool,
-    pivot: bool,
-    ensemble: Ensemble | None,
-) -> tuple[str, ...]:
-    """What the reader of the figures should know is not among them."""
-    notes = []
-    if missing := [str(direction) for direction in graph.directions if direction not in sets]:
-        notes.append(f"no {split} set, so not evaluated: {', '.join(missing)}")
-    if pivot and (cut_off := [str(d) for d in graph.unreachable() if d in sets]):
-        notes.append(f"no chain of supervised directions, so no pivot: {', '.join(cut_off)}")
-    mixed = _mixed(graph, sets, ensemble)
-    left_out = [str(d) for d in graph.zero_shot if d in sets and d not in mixed]
-    if ensemble and left_out:
-        notes.append(f"a pivot of {ensemble} is one of the two, so left out: {', '.join(left_out)}")
-    if not identified:
-        notes.append(
-            "no off-target rates: language identification does not know all of "
-            + ", ".join(graph.languages)
-        )
-    return tuple(notes)
-
-
 def _search(
     translator: "Translator",
     sets: Mapping[Direction, ParallelText],
-    chosen: Sequence[Triple],
+    ways: Ways,
     settings: SearchSettings,
-    pivot: bool,
     ensemble: Ensemble | None,
     progress: Progress,
 ) -> _Searched:
     graph = translator.graph
-    paths = {d: graph.pivot_path(*d) for d in graph.zero_shot if pivot and d in sets}
-    wanted: list[tuple[Direction, tuple[str, ...]]] = [(direction, ()) for direction in sets]
-    wanted += [(direction, path[1:-1]) for direction, path in paths.items() if path]
+    wanted: list[tuple[Direction, tuple[str, ...]]] = [(d, ()) for d in ways.direct]
+    wanted += ways.pivots.items()
     chains = [Chain(sets[d].sources, d.source, (*via, d.target)) for d, via in wanted]
-    sides = [chain for triple in chosen for chain in triple.chains()]
-    mixed = _mixed(graph, sets, ensemble)
+    sides = [chain for triple in ways.triples for chain in triple.chains()]
     started = time.monotonic()
     searcher = Searcher(translator, settings, progress)
     ends = searcher.follow([*chains, *sides])
-    again = [Chain(sets[d].sources, d.source, (d.target,)) for d in mixed]
+    again = [Chain(sets[d].sources, d.source, (d.target,)) for d in ways.mixed]
     together = searcher.together(again, ensemble) if ensemble else []
     seconds = time.monotonic() - started
 
-    given = [Given(item.sources, item.references, *d) for d, item in sets.items()]
-    known = dict(zip(sets, losses(translator, given, progress, "cross-entropy"), strict=True))
+    scored = ways.direct if translator.has_likelihood else ()
+    given = [Given(sets[d].sources, sets[d].references, *d) for d in scored]
+    known = dict(zip(scored, losses(translator, given, progress, "cross-entropy"), strict=True))
     lines = []
     for (direction, via), hypotheses in zip(wanted, ends, strict=False):
-        loss = None if via else known[direction]
+        loss = None if via else known.get(direction)
         lines.append(_lines(graph, direction, sets[direction], hypotheses, via, loss))
-    for direction, hypotheses in zip(mixed, together, strict=True):
+    for direction, hypotheses in zip(ways.mixed, together, strict=True):
         found = _lines(graph, direction, sets[direction], hypotheses)
         lines.append(replace(found, ensemble=str(ensemble)))
     rest = ends[len(chains) :]
     pairs = zip(rest[::2], rest[1::2], strict=True)
-    tasks = [AgreementTask(triple, pair) for triple, pair in zip(chosen, pairs, strict=True)]
+    tasks = [AgreementTask(*task) for task in zip(ways.triples, pairs, strict=True)]
     return _Searched(tuple(lines), tuple(tasks), seconds)
-
-
-def _mixed(
-    graph: TranslationGraph, sets: Mapping[Direction, ParallelText], ensemble: Ensemble | None
-) -> list[Direction]:
-    """The zero-shot directions whose pivots are third languages."""
-    if ensemble is None:
-        return []
-    return [d for d in graph.zero_shot if d in sets and not set(d) & set(ensemble.pivots)]
 
 
 def _lines(
@@ -353,17 +319,15 @@ def _agreement(
     translator: "Translator", tasks: Sequence[AgreementTask], progress: Progress
 ) -> Agreement | None:
     given = [crossed for task in tasks for crossed in task.crossed()]
-    crossed = losses(translator, given, progress, "agreement, likelihood") if tasks else []
+    crossed: Sequence[tuple[Loss, Loss] | None] = [None] * len(tasks)
+    if tasks and translator.has_likelihood:
+        found = losses(translator, given, progress, "agreement, likelihood")
+        crossed = list(zip(found[::2], found[1::2], strict=True))
     count = sum(len(item.sources) for item in given)
     progress.start("agreement, BLEU", len(tasks))
     bleus = run_all(_mutual_bleu, tasks, _workers_for(count), progress) if tasks else []
-    pairs = zip(crossed[::2], crossed[1::2], strict=True)
-    return agreement_of(
-        [
-            agreement_scores(task, bleu, pair)
-            for task, bleu, pair in zip(tasks, bleus, pairs, strict=True)
-        ]
-    )
+    rows = [agreement_scores(*row) for row in zip(tasks, bleus, crossed, strict=True)]
+    return agreement_of(rows)
 
 
 def _mutual_bleu(task: AgreementTask, report: "Callable[[int], None]") -> float:

@@ -162,7 +162,8 @@ class DirectionScores:
     repetition_rate: float
     exact_match: float
     cross_entropy: float | None
-    """Nats a target subword, ends of sentence included; None for all but direct translations."""
+    """Nats a target subword, ends of sentence included; None for all but direct translations, and
+    where the model gives no likelihood."""
     cross_entropy_per_sentence: float | None
     """Nats a sentence: the expected loss of the paper's Definition 1."""
     ensemble: str = ""
@@ -242,8 +243,9 @@ class AgreementScores:
     sentences: int
     bleu: float
     """Mean of BLEU either way round."""
-    cross_entropy: float
-    """Nats a subword of each side's translation given the other side, mean of both ways."""
+    cross_entropy: float | None
+    """Nats a subword of each side's translation given the other side, mean of both ways; None where
+    the model gives no likelihood."""
 
 
 @dataclass(frozen=True)
@@ -292,7 +294,7 @@ class Evaluation:
     notes: tuple[str, ...]
     averages: dict[str, Average]
     consistency: Consistency | None
-    """None unless there are both supervised and zero-shot directions."""
+    """None unless the losses of both supervised and zero-shot directions are known."""
     agreement: Agreement | None
     seconds: float
     seconds_searching: float
@@ -307,6 +309,13 @@ class Evaluation:
     def rows(self) -> tuple[DirectionScores, ...]:
         """All translations that were scored: direct ones, those through pivots, ensembles."""
         return (*self.directions, *self.via_pivot, *self.by_ensemble)
+
+    @property
+    def by_direction(self) -> tuple[DirectionScores, ...]:
+        """A row for each direction: the direct one or, where there is none, another one."""
+        direct = {row.direction for row in self.directions}
+        others = {row.direction: row for row in reversed(self.rows) if row.direction not in direct}
+        return (*self.directions, *reversed(others.values()))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

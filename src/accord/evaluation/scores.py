@@ -186,7 +186,7 @@ IWSLT_12 = tuple(f"{a}-{b}" for a in _WITHOUT_ENGLISH for b in _WITHOUT_ENGLISH 
 def groups(rows: Sequence[DirectionScores], languages: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The names of the rows that each average is taken over; groups without rows are left out."""
     direct = [row for row in rows if row.is_direct]
-    pivoted = [row for row in rows if row.via]
+    pivoted = [row for row in rows if row.via and row.kind == "zero-shot"]
     ensemble = [row for row in rows if row.ensemble]
     found = {
         "supervised": [row for row in direct if row.kind == "supervised"],

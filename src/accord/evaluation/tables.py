@@ -65,14 +65,18 @@ def tables(evaluation: Evaluation, comparison: Comparison | None = None) -> "Gro
         parts.append(Text(f"no test set: {', '.join(evaluation.missing)}"))
     if comparison is not None:
         parts.append(_comparison(comparison))
-    parts.append(Text(evaluation.directions[0].bleu.signature, style="dim"))
+    parts.append(Text(evaluation.by_direction[0].bleu.signature, style="dim"))
     return Group(*parts)  # type: ignore[arg-type]
 
 
 def _matrix(evaluation: Evaluation) -> "Table":
     table = _table("BLEU (○ zero-shot; in brackets via pivot)", "from \\ to", *evaluation.languages)
+    direct = {row.direction: row for row in evaluation.directions}
     pivot = {row.direction: row for row in evaluation.via_pivot}
-    cells = {row.direction: _cell(row, pivot.get(row.direction)) for row in evaluation.directions}
+    cells = {
+        row.direction: _cell(row, direct.get(row.direction), pivot.get(row.direction))
+        for row in evaluation.by_direction
+    }
     _fill(table, evaluation.languages, cells)
     return table
 
@@ -80,7 +84,7 @@ def _matrix(evaluation: Evaluation) -> "Table":
 def _ensemble(evaluation: Evaluation) -> "Table":
     title = f"BLEU of the ensemble {evaluation.by_ensemble[0].ensemble}"
     table = _table(title, "from \\ to", *evaluation.languages)
-    cells = {row.direction: _cell(row, None) for row in evaluation.by_ensemble}
+    cells = {row.direction: _cell(row, row) for row in evaluation.by_ensemble}
     _fill(table, evaluation.languages, cells)
     return table
 
@@ -90,10 +94,13 @@ def _fill(table: "Table", languages: Sequence[str], cells: Mapping[str, str]) ->
         table.add_row(source, *(cells.get(f"{source}-{target}", "") for target in languages))
 
 
-def _cell(row: DirectionScores, pivot: DirectionScores | None) -> str:
+def _cell(
+    row: DirectionScores, direct: DirectionScores | None, pivot: DirectionScores | None = None
+) -> str:
     mark = "○ " if row.kind == "zero-shot" else ""
+    alone = f"{direct.bleu.score:.1f}" if direct is not None else "–"
     through = f" ({pivot.bleu.score:.1f})" if pivot is not None else ""
-    return f"{mark}{row.bleu.score:.1f}{through}"
+    return f"{mark}{alone}{through}"
 
 
 def _averages(evaluation: Evaluation) -> "Table":

@@ -54,9 +54,8 @@ def uses_of(evaluated: Evaluated) -> list[Use]:
     first = evaluation.lines[0] if evaluation.lines else 1
     origin = evaluation.origin
     by_set: dict[str, list[Lines]] = {}
-    for item in evaluated.lines:
-        if item.is_direct:
-            by_set.setdefault(item.test_set, []).append(item)
+    for item in {item.direction: item for item in evaluated.lines}.values():
+        by_set.setdefault(item.test_set, []).append(item)
     return [
         Use(
             date=evaluation.date,
@@ -84,8 +83,8 @@ def _ways(evaluation: Evaluation) -> dict[str, bool]:
 
 def _digest(items: Iterable[Lines]) -> str:
     found = hashlib.sha256()
-    for item in sorted(items, key=lambda item: item.name):
-        found.update("\n".join([item.name, *item.references, ""]).encode())
+    for item in sorted(items, key=lambda item: str(item.direction)):
+        found.update("\n".join([str(item.direction), *item.references, ""]).encode())
     return found.hexdigest()
 
 

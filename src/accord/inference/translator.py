@@ -95,8 +95,8 @@ class Translator:
 
         Most models need no source language; see `needs_source`. `via` names the languages to pass
         through, one or several; `auto` takes the shortest chain of directions with training data
-        from `source`.
-        An `ensemble` such as `direct,via:en` reads a text and its translations into pivots at once.
+        from `source`. An `ensemble` such as `direct,via:en` reads a text and its translations into
+        pivots at once.
         """
         _check_texts(texts)
         directly = self._backend.translate

@@ -189,8 +189,9 @@ class Seq2Seq(nn.Module, ABC, Generic[_Memory, _State]):
     ) -> _Memory:
         """Read the sources; `lengths_B` may be on any device, which is not waited for.
 
-        `language_B` (int64) numbers the language of each row, as the experiment's `languages` do;
-        rows that only fill up a shape have 0. Models that do not read it may be given None.
+        `language_B` (int64, on the model's device) numbers the language of each row, as the
+        experiment's `languages` do; rows that only fill up a shape have 0. Models that do not read
+        it may be given None.
         """
 
     @abstractmethod

@@ -35,12 +35,19 @@ class System:
     evaluated: Evaluated
     """Translations in another way stand here as if they were direct."""
     against_main: Comparison | None
-    """This system (ours) against the first run's direct translations (theirs)."""
+    """This system (ours) against the first column (theirs)."""
+    alone: bool = False
+    """Whether its run has no column of direct translations, since there are none without data."""
 
     @property
     def label(self) -> str:
         """For example `agree` or `agree, pivot`."""
         return f"{self.run}, {self.way}" if self.way else self.run
+
+    @property
+    def repeats(self) -> bool:
+        """Whether what has data stands in the column of direct translations already."""
+        return bool(self.way) and not self.alone
 
     @property
     def rows(self) -> dict[str, DirectionScores]:
@@ -72,15 +79,25 @@ def direct(evaluated: Evaluated) -> Evaluated:
     return in_way(evaluated, rows)
 
 
+def only_by_pivots(evaluation: Evaluation) -> bool:
+    """Whether no zero-shot direction was translated directly, but some through pivots."""
+    direct_ones = any(row.kind == "zero-shot" for row in evaluation.directions)
+    return bool(evaluation.via_pivot) and not direct_ones
+
+
 def systems(runs: Sequence[tuple[str, Evaluated]]) -> tuple[System, ...]:
     """Every run direct and, where it was evaluated so, in other ways; all but the first tested."""
     found: list[System] = []
     for label, evaluated in runs:
         evaluation = evaluated.evaluation
-        found.append(System(label, "", direct(evaluated), None))
+        alone = only_by_pivots(evaluation)
+        if not alone:
+            found.append(System(label, "", direct(evaluated), None))
         ways = {"pivot": evaluation.via_pivot, "ensemble": evaluation.by_ensemble}
         found += [
-            System(label, w, in_way(evaluated, rows), None) for w, rows in ways.items() if rows
+            System(label, w, in_way(evaluated, rows), None, alone)
+            for w, rows in ways.items()
+            if rows
         ]
     shared = common(found)
     if not shared:
@@ -140,7 +157,11 @@ def answer(evaluation: Evaluation, found: Sequence[System]) -> Answer:
     said = measured(evaluation)
     if not rows:
         missing = f"; without a test set: {', '.join(evaluation.missing)}"
-        reason = "no zero-shot direction was evaluated" + (missing if evaluation.missing else "")
+        reason = "no zero-shot direction was evaluated"
+        if only_by_pivots(evaluation):
+            reached = score(_bleu(evaluation.via_pivot))
+            reason = f"it translates no zero-shot direction directly; BLEU {reached} by pivoting"
+        reason += missing if evaluation.missing else ""
         return Answer("open", f"Open: {reason}.", (), said)
     pivots = {row.direction: row for row in evaluation.via_pivot}
     both = [row for row in rows if row.direction in pivots]
@@ -167,7 +188,7 @@ def judge(bleu: float, pivot: float | None, off_target: float | None) -> Verdict
 def measured(evaluation: Evaluation) -> str:
     """Which sentences were translated, by what, and how."""
     origin, search = evaluation.origin, evaluation.search
-    lines = span([row.sentences for row in evaluation.directions])
+    lines = span([row.sentences for row in evaluation.by_direction])
     part = f" (the first {count(evaluation.limit)} of each set)" if evaluation.limit else ""
     if evaluation.lines:
         part = f" (lines {' to '.join(map(count, evaluation.lines))} of each set)"
@@ -205,7 +226,7 @@ def _details(
     for system in found[1:]:
         average = system.against_main.averages.get("zero_shot") if system.against_main else None
         # How the others do in other ways is in the table; here it would be too much.
-        if average and (system.run == found[0].run or not system.way):
+        if average and (system.run == found[0].run or not system.repeats):
             said.append(_difference(found[0], system, average.bleu))
     worst = min(rows, key=lambda row: row.bleu.score)
     said.append(

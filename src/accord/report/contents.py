@@ -270,6 +270,12 @@ def _not_on(split: str, runs: Sequence[Path], shared: Sequence[str]) -> AccordEr
 def notes(runs: Sequence[ReportedRun]) -> tuple[str, ...]:
     """What a reader should know before comparing figures."""
     said = list(runs[0].evaluation.notes)
+    said += [
+        f"{run.label}: {note}"
+        for run in runs[1:]
+        for note in run.evaluation.notes
+        if note not in runs[0].evaluation.notes
+    ]
     prints = {run.label: run.manifest["fingerprint"] for run in runs}
     if len(set(prints.values())) > 1:
         listed = ", ".join(f"{label} {found}" for label, found in prints.items())

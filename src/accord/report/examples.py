@@ -52,7 +52,7 @@ class DirectionExamples:
 
 def examples(report: Report) -> tuple[DirectionExamples, ...]:
     """Examples in every direction that was evaluated, zero-shot first: these are asked about."""
-    rows = sorted(report.main.evaluation.directions, key=lambda row: row.kind == "supervised")
+    rows = sorted(report.main.evaluation.by_direction, key=lambda row: row.kind == "supervised")
     number = min(_MOST, max(_LEAST, _ALL // len(rows)))
     return tuple(
         DirectionExamples(
@@ -70,13 +70,14 @@ def _of_direction(
     found: Sequence[System], direction: str, kind: str, number: int
 ) -> tuple[Example, ...]:
     # Other ways are gone only where there is no data; elsewhere they repeat the direct column.
-    shown = [system for system in found if kind == "zero-shot" or not system.way]
+    shown = [system for system in found if kind == "zero-shot" or not system.repeats]
     texts = {
         system.label: {str(item.direction): item for item in system.evaluated.lines}
         for system in shown
     }
-    main = texts[found[0].label][direction]
-    scores = chrf_of(found[0].evaluated.statistics[direction].chrf.astype(np.float64))
+    first = next(system for system in shown if direction in system.rows)
+    main = texts[first.label][direction]
+    scores = chrf_of(first.evaluated.statistics[direction].chrf.astype(np.float64))
     chosen = []
     for line, worst in _choose(scores.tolist(), number):
         reference = main.references[line]

@@ -115,10 +115,10 @@ def _validation(item: Validation) -> list[str]:
 def signatures(report: Report) -> Grid:
     """sacreBLEU's signatures with the directions they hold for."""
     found: dict[tuple[str, str], list[str]] = {}
-    for row in report.main.evaluation.directions:
+    for row in report.main.evaluation.by_direction:
         for each in (row.bleu, row.bleu_lowercase, row.chrf):
             found.setdefault((each.name, each.signature), []).append(row.direction)
-    everywhere = len(report.main.evaluation.directions)
+    everywhere = len(report.main.evaluation.by_direction)
     rows = [
         [name, signature, "all" if len(held) == everywhere else ", ".join(held)]
         for (name, signature), held in found.items()

@@ -111,7 +111,7 @@ def bleu_maps(report: Report) -> tuple[HeatMap, ...]:
 
 def off_target_maps(report: Report) -> tuple[HeatMap, ...]:
     """Off-target rates of every run, from 0 to 50 %; none where no language can be told."""
-    rates = [row.off_target for run in report.runs for row in run.evaluation.directions]
+    rates = [row.off_target for run in report.runs for row in run.evaluation.by_direction]
     if all(rate is None for rate in rates):
         return ()
     scale = _Scale(ALARM, HIGHEST_RATE, ("0 %", "25 %", "50 % +"), "pale is good")

@@ -74,7 +74,7 @@ def _caption(report: Report, metric: Metric, marked: bool) -> str:
 
 
 def _signatures(report: Report, metric: Metric) -> list[str]:
-    rows = report.main.evaluation.directions
+    rows = report.main.evaluation.by_direction
     found = {(row.bleu if metric == "bleu" else row.chrf).signature for row in rows}
     # A line break would end the comment.
     return [re.sub(r"\s+", " ", f"{NAMES[metric]} {signature}") for signature in sorted(found)]

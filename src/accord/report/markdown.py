@@ -59,7 +59,7 @@ def _lines(report: Report) -> Iterator[str]:
     for heat in (*bleu_maps(report), *off_target_maps(report)):
         yield from _matrix(heat)
 
-    if any(row.off_target is not None for row in report.main.evaluation.directions):
+    if any(row.off_target is not None for row in report.main.evaluation.by_direction):
         sure = f" {report.identification.words}" if report.identification else ""
         yield f"{LOWER_BOUND}{escape(sure)}\n"
 

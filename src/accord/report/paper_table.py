@@ -60,8 +60,8 @@ class Table:
 
 
 def table(found: Sequence[System], metric: Metric) -> Table:
-    """The scores of all systems in all directions of the first."""
-    main, shared = found[0].rows, common(found)
+    """The scores of all systems in all directions of the first run, in whatever way."""
+    main, shared = _directions(found), common(found)
     rows: list[Row] = []
     for kind in KINDS:
         some = [name for name, row in main.items() if row.kind == kind]
@@ -71,6 +71,15 @@ def table(found: Sequence[System], metric: Metric) -> Table:
             label = f"{kind} average{partial}"
             rows.append(_average(found, averaged, label, kind, metric))
     return Table(metric, tuple(found), (*rows, *_extra(found, shared, metric)))
+
+
+def _directions(found: Sequence[System]) -> dict[str, DirectionScores]:
+    """Those of the first run: its direct ones, then those that only another way leads along."""
+    rows: dict[str, DirectionScores] = {}
+    for system in found:
+        if system.run == found[0].run:
+            rows |= {name: row for name, row in system.rows.items() if name not in rows}
+    return rows
 
 
 def _extra(found: Sequence[System], shared: Sequence[str], metric: Metric) -> list[Row]:
@@ -123,7 +132,7 @@ def _row(
             value,
             best=contested and shown[i] == max(known),
             mark=marks[i],
-            repeated=bool(found[i].way) and kind == "supervised",
+            repeated=found[i].repeats and kind == "supervised",
         )
         for i, value in enumerate(values)
     ]

@@ -79,12 +79,12 @@ def open_translator(
     from accord.inference.backends.loading import load_backend
     from accord.inference.translator import Translator
 
-    translator = Translator.of(load_backend(path, settings))
-    about, background = _known(path, settings.checkpoint)
-    return Opened(translator, about, background=background)
+    model = load_backend(path, settings)
+    about, background = _known(path, model.step)
+    return Opened(Translator.of(model), about, background=background)
 
 
-def _known(path: Path, checkpoint: str) -> tuple[dict[str, str | int | None], Background]:
+def _known(path: Path, step: int) -> tuple[dict[str, str | int | None], Background]:
     from accord.inference.backends.manifest import Manifest, is_exported
     from accord.inference.model_card import background_of_export, background_of_run
 
@@ -97,14 +97,13 @@ def _known(path: Path, checkpoint: str) -> tuple[dict[str, str | int | None], Ba
             "precision": manifest.precision,
         }
         return about, background_of_export(path, manifest)
-    from accord.models.checkpoint import find_checkpoint  # PyTorch, which an export does without
     from accord.run_directory import RunDirectory
 
     run = RunDirectory(path)
     experiment = run.experiment()
     about = {
         "name": experiment.name,
-        "steps": find_checkpoint(run.path, checkpoint).step,
+        "steps": step,
         "units": experiment.model.units,
     }
     return about, background_of_run(run)

@@ -13,7 +13,7 @@ from accord.evaluation.records import Average, DirectionScores, Evaluated, Evalu
 from accord.evaluation.significance import Comparison, Difference, compare
 from accord.evaluation.uses import counted, uses_of
 from accord.machine import commit
-from accord.report.answer import direct, in_way
+from accord.report.answer import direct, in_way, only_by_pivots
 from accord.report.contents import ReportedRun, notes, read_runs
 from accord.report.figures import Grid, grid
 from accord.report.numbers import NONE, count, signed
@@ -125,9 +125,21 @@ def _gains(run: ReportedRun, basic: ReportedRun | None) -> Iterator[Gain]:
             if ensemble:
                 both = compare(in_way(ours, ensemble), pivot)
                 yield from _gain(run, "ensemble", name, both, "zero_shot")
+        if only_by_pivots(run.evaluation):
+            yield from _pivot_gains(run, basic)
     if run.evaluation.via_pivot:
         own = compare(direct(ours), through_pivot(ours))
         yield from _gain(run, "zero-shot", "own pivot", own, "zero_shot")
+
+
+def _pivot_gains(run: ReportedRun, basic: ReportedRun) -> Iterator[Gain]:
+    """Those of a run that has nothing else to show where there is no data."""
+    ours, theirs = through_pivot(run.evaluated), basic.evaluated
+    plain = compare(ours, direct(theirs))
+    yield from _gain(run, "via pivot", basic.label, plain, "zero_shot")
+    if theirs.evaluation.via_pivot:
+        past = compare(ours, through_pivot(theirs))
+        yield from _gain(run, "via pivot", f"pivot of {basic.label}", past, "zero_shot")
 
 
 def through_pivot(evaluated: Evaluated) -> Evaluated:

@@ -149,7 +149,7 @@ def _settings(plan: Plan, outcome: Outcome) -> Grid:
         + ", ".join(
             f"{run.label} step {count(run.evaluation.origin.step)}" for run in outcome.report.runs
         ),
-        "BLEU": evaluation.directions[0].bleu.signature,
+        "BLEU": evaluation.by_direction[0].bleu.signature,
     }
     if agreement is not None:
         facts["agreement"] = (

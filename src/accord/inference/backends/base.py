@@ -73,6 +73,12 @@ class Backend(ABC):
     needed as well."""
     has_likelihood: bool = True
     """Whether `cross_entropy` is to be had."""
+    step: int = 0
+    """The update that its weights are of; 0 where nothing is trained by updates."""
+    device_name: str = "cpu"
+    """What it computes on, in words."""
+    precision_name: str = "fp32"
+    """What it computes in."""
 
     @abstractmethod
     def translate(

@@ -1,4 +1,4 @@
-"""Loading a model: the backend is that of the manifest's format, or of a run's `model.kind`."""
+"""Loading a model: the backend is that of an export's format, or of the kind of model of a run."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +8,7 @@ from accord.inference.backends.base import Backend, LoadSettings
 from accord.inference.backends.ctranslate2_backend import CTranslate2Backend
 from accord.inference.backends.manifest import NAME, Manifest, format_name, is_exported
 from accord.inference.backends.onnx_backend import OnnxBackend
+from accord.inference.backends.phrase_backend import PhraseBackend
 from accord.run_directory import RunDirectory
 
 # What translates from each format that `accord export` writes.
@@ -16,20 +17,29 @@ BACKENDS: dict[str, Callable[[Path, Manifest, LoadSettings], Backend]] = {
     "ctranslate2": CTranslate2Backend,
 }
 
+# What translates with runs whose `model.kind` is none of PyTorch's.
+RUN_BACKENDS: dict[str, Callable[[Path, LoadSettings], Backend]] = {
+    "phrase-based": PhraseBackend,
+}
+
 _DEFAULT = LoadSettings()
+
+
+def load_run(path: Path, settings: LoadSettings = _DEFAULT) -> Backend:
+    """The model of a run directory."""
+    kind = RunDirectory(path).experiment().model.kind  # says so if this is no run directory
+    if kind in RUN_BACKENDS:
+        return RUN_BACKENDS[kind](path, settings)
+    # Seconds of PyTorch, which only such a run needs.
+    from accord.inference.backends.torch_backend import TorchBackend
+
+    return TorchBackend.load(path, settings)
 
 
 def load_backend(path: Path, settings: LoadSettings = _DEFAULT) -> Backend:
     """The model in a run directory, or in what `accord export` made of one."""
     if not is_exported(path):
-        if RunDirectory(path).experiment().model.kind == "phrase-based":
-            from accord.inference.backends.phrase_backend import PhraseBackend
-
-            return PhraseBackend(path, settings)
-        # Seconds of PyTorch, which only a run needs.
-        from accord.inference.backends.torch_backend import TorchBackend
-
-        return TorchBackend.load(path, settings)
+        return load_run(path, settings)
     found = format_name(path)  # before the rest: another format may say other things
     if found not in BACKENDS:
         raise AccordError(

@@ -40,6 +40,7 @@ class TorchBackend(Backend):
         device: torch.device,
         bf16: bool = False,
         token_counts: TokenCounts | None = None,
+        step: int = 0,
     ) -> None:
         self.model = model.eval().to(device)
         self.graph = graph
@@ -47,6 +48,10 @@ class TorchBackend(Backend):
         self.device = device
         self.bf16 = bf16
         self.needs_source = model.reads_source_language
+        self.step = step
+        on_gpu = device.type == "cuda"
+        self.device_name = torch.cuda.get_device_name(device) if on_gpu else str(device)
+        self.precision_name = "bf16" if bf16 else "fp32"
         engine = TorchEngine(self.model, device, bf16=bf16)
         self.decoder = Decoder(engine, vocabulary, token_counts)
         self._ensembles = EnsembleDecoder(self.decoder, engine)
@@ -71,6 +76,7 @@ class TorchBackend(Backend):
             device=place,
             bf16=precision == "bf16" or (precision == "auto" and place.type == "cuda"),
             token_counts=directory.token_counts,
+            step=chosen.step,
         )
 
     def translate(
