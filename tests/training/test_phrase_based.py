@@ -15,6 +15,7 @@ from accord.config.load import load
 from accord.data.prepare import prepare
 from accord.data.store import HeldOutSets
 from accord.errors import AccordError
+from accord.evaluation.evaluate import evaluate_run
 from accord.graph import Direction
 from accord.inference.translator import Translator
 from accord.phrases.train import STAGES, Task, open_decoder, train_direction
@@ -90,6 +91,18 @@ def test_it_translates_directly_and_through_the_pivot(trained):
     assert [each.text for each in french] == [number(value, "fr") for value in (9402, 38, 561)]
     assert french[0].via == ("en",)
     assert [each.text for each in translator.translate(["", " "], "en", source="de")] == ["", ""]
+
+
+def test_it_is_evaluated_directly_or_through_the_pivot(trained, tmp_path):
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    found = evaluate_run(tmp_path, split="dev").evaluation
+    direct = {f"{row.source}-{row.target}": row.bleu.score for row in found.directions}
+    by_pivot = {f"{row.source}-{row.target}": row.bleu.score for row in found.via_pivot}
+    assert set(direct) == {"de-en", "en-de", "en-fr", "fr-en"}
+    assert set(by_pivot) == {"de-fr", "fr-de"}
+    assert min(*direct.values(), *by_pivot.values()) > 99
+    assert CliRunner().invoke(app, ["report", str(tmp_path)]).exit_code == 0
+    assert "Phrase-based" in (tmp_path / "report.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("source", [None, "de"])
