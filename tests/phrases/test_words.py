@@ -42,7 +42,13 @@ def test_a_joiner_in_the_text_does_not_join():
     assert tokenise(f"a {JOINER} b") == ["a", "■", "b"]
 
 
-LINES = ["Ein Hund bellt.", "Der Hund sieht ein Haus.", "Da. Ein Haus. Ein Hund! Ein Tag? Ein.", "so ein Tag", "NATO"]
+LINES = [
+    "Ein Hund bellt.",
+    "Der Hund sieht ein Haus.",
+    "Da. Ein Haus. Ein Hund! Ein Tag? Ein.",
+    "so ein Tag",
+    "NATO",
+]
 
 
 def test_the_first_word_is_written_as_it_is_elsewhere():

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -237,6 +238,19 @@ def test_an_altered_file_is_refused_and_training_makes_it_anew(toy, trained, tmp
 def test_an_unfinished_direction_is_named(trained, toy, tmp_path):
     with pytest.raises(AccordError, match="accord train"):
         open_decoder(tmp_path, load(toy).model)
+
+
+def test_pairs_that_are_too_long_are_left_out_and_told(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr("accord.phrases.train.MOST_WORDS", 3)
+    settings = experiment(toy, tmp_path)
+    task = Task(Path(settings.store), tmp_path, Direction("de", "en"), settings.model, 1)
+    numbers = [17 * i for i in range(LINES)]
+    long = sum(value > 999 for value in numbers)
+    assert train_direction(task, lambda done: None).left_out == long
+    monkeypatch.setattr("accord.phrases.train.MOST_WORDS", 0)
+    task = replace(task, run=tmp_path / "none")
+    with pytest.raises(AccordError, match="no training pair of de-en"):
+        train_direction(task, lambda done: None)
 
 
 def test_tuning_needs_dev_sentences_of_the_direction(toy, tmp_path, monkeypatch):

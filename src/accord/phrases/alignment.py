@@ -83,7 +83,7 @@ def loaded_aligner(path: Path, settings: AlignmentSettings) -> "AlignmentModel":
         raise AccordError(
             "the word alignment cannot be loaded",
             where=str(path),
-            fix="delete the directory of this direction, and run `accord train` again",
+            fix="run `accord train` with the run's experiment again: it makes anew what is damaged",
         )
     return model
 

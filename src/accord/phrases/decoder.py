@@ -76,7 +76,8 @@ class PhraseDecoder:
             raise AccordError(
                 "the system of this direction cannot be loaded",
                 where=str(directory),
-                fix="delete the directory, and run `accord train` again: it is made anew",
+                fix="run `accord train` with the run's experiment again: it makes anew what is "
+                "damaged",
             )
         self._model.a = longest
         self._model.w = float(max(choices, 2))  # up to 1 it would be a share of the best one's

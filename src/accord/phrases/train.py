@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +27,7 @@ import numpy as np
 
 from accord.config.model_settings import ModelSettings
 from accord.config.phrase_settings import AlignmentSettings, PhraseSettings, TuningSettings
-from accord.data.store import Store
+from accord.data.store import Sentences, Store
 from accord.errors import AccordError
 from accord.files import atomic_write, sealed, sha256_of, sync_directory, writing_errors
 from accord.graph import Direction
@@ -41,7 +41,7 @@ from accord.phrases.words import Truecaser, tokenise
 STAGES = ("words", "alignment", "phrases", "language_model", "tuning")
 _FORMAT = 1
 _BLOCK = 1000  # sentences that are decoded at once
-_REMEDY = "delete the directory of this direction, and run `accord train` again"
+_REMEDY = "run `accord train` with the run's experiment again: it makes anew what is damaged"
 
 Report = Callable[[int], None]
 
@@ -83,8 +83,18 @@ def settings_of(model: ModelSettings) -> tuple[AlignmentSettings, PhraseSettings
     )
 
 
-def train_direction(task: Task, report: Report) -> dict[str, float]:
-    """Carry out the stages that are not done yet; CPU seconds of each, as they were once noted."""
+@dataclass(frozen=True)
+class Outcome:
+    """What came of training a direction."""
+
+    seconds: Mapping[str, float]
+    """CPU seconds of each stage, as they were noted when it was done."""
+    left_out: int
+    """Training pairs with a side that is empty, or too long to be aligned."""
+
+
+def train_direction(task: Task, report: Report) -> Outcome:
+    """Carry out the stages that are not done yet."""
     thot("alignment")  # before anything else: whether it is there at all
     return _Training(task, report).run()
 
@@ -98,7 +108,7 @@ class _Training:
         self._report = report
         self._done = 0
 
-    def run(self) -> dict[str, float]:
+    def run(self) -> Outcome:
         directory = self.task.directory
         with writing_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
@@ -113,13 +123,13 @@ class _Training:
         for name in STAGES:
             inputs |= self._read_by(name)
             before = self._done
-            if _noted(directory, name, inputs) is None:
+            if not _is_done(directory, name, inputs):
                 with _stage(directory, name, inputs) as folder:
                     stages[name](folder)
             seconds[name] = float(_note(directory, name)["cpu_seconds"])
             self._done = before + self._length(name) - 1
             self._step()
-        return seconds
+        return Outcome(seconds, _read_words(directory)["left_out"])
 
     def _read_by(self, stage: str) -> dict[str, Any]:
         """What a stage depends on beside the stages before it."""
@@ -159,7 +169,7 @@ class _Training:
         corpus = next(each for each in self.store.corpora if (source, target) in each.directions)
         return list(zip(*(self._side(corpus.side(name)) for name in (source, target)), strict=True))
 
-    def _side(self, sentences: Any) -> Iterator[list[str]]:
+    def _side(self, sentences: Sentences) -> Iterator[list[str]]:
         for start in range(0, len(sentences), _BLOCK):
             rows = range(start, min(start + _BLOCK, len(sentences)))
             for text in self.store.vocabulary.decode([sentences[row].tolist() for row in rows]):
@@ -173,11 +183,19 @@ class _Training:
     def _pairs(self) -> Pairs:
         """Truecased training pairs; those with a side that cannot be aligned are left out."""
         first, second = self._truecasers
-        return [
+        pairs = [
             (first.truecase(source), second.truecase(target))
             for source, target in self._texts
-            if 0 < len(source) <= MOST_WORDS and 0 < len(target) <= MOST_WORDS
+            if _fits(source) and _fits(target)
         ]
+        if not pairs:
+            raise AccordError(
+                f"no training pair of {self.task.direction} has 1 to {MOST_WORDS} words on "
+                "either side",
+                where=str(self.task.store),
+                fix="give the corpus lines of single sentences",
+            )
+        return pairs
 
     def _dev(self) -> tuple[list[str], list[str]]:
         """The dev pairs of the direction that weights are tuned on, as the seed chooses them."""
@@ -195,10 +213,14 @@ class _Training:
     # --- the stages themselves: each writes into the folder that it is given -------------------
 
     def _words(self, folder: Path) -> None:
-        sides = zip(*self._texts, strict=True)
-        forms = [dict(Truecaser.learn(side).forms) for side in sides]
+        first, second = ([pair[side] for pair in self._texts] for side in (0, 1))
+        words = {
+            "source": dict(Truecaser.learn(first).forms),
+            "target": dict(Truecaser.learn(second).forms),
+            "left_out": sum(not (_fits(one) and _fits(other)) for one, other in self._texts),
+        }
         with (folder / "words.json").open("w", encoding="utf-8") as file:
-            json.dump(forms, file, ensure_ascii=False)
+            json.dump(words, file, ensure_ascii=False)
 
     def _alignment(self, folder: Path) -> None:
         write_alignment(folder, self._pairs, self.alignment, self._step)
@@ -217,9 +239,8 @@ class _Training:
         weights: dict[str, Any] = {"weights": dict(zip(FEATURES, FIRST_WEIGHTS, strict=True))}
         if self.tuning.evaluations:
             sources, references = self._dev()
-            decoder = self._decoder()
             found = tune(
-                decoder,
+                _loaded(self.task.directory, self.task.model, FIRST_WEIGHTS),
                 sources,
                 references,
                 self.task.direction.target,
@@ -231,16 +252,6 @@ class _Training:
         with (folder / "weights.json").open("w", encoding="utf-8") as file:
             json.dump(weights, file, indent=1)
 
-    def _decoder(self) -> PhraseDecoder:
-        return PhraseDecoder(
-            self.task.directory,
-            self.alignment,
-            self._truecasers[0],
-            longest=self.phrases.longest,
-            choices=self.phrases.choices,
-            reordering=self.task.model.reordering or 0,
-        )
-
 
 # --- Reading a direction that is trained.
 
@@ -248,14 +259,16 @@ class _Training:
 def open_decoder(directory: Path, model: ModelSettings, threads: int = 1) -> PhraseDecoder:
     """The trained system of a direction; a file that was altered is refused."""
     for stage in STAGES:
-        for name, checksum in _note(directory, stage)["files"].items():
-            file = directory / name
-            if not file.is_file() or sha256_of(file) != checksum:
-                raise AccordError(
-                    "the file is missing or was altered", where=str(file), fix=_REMEDY
-                )
-    alignment, phrases, _ = settings_of(model)
+        for file in _altered(directory, _note(directory, stage)):
+            raise AccordError("the file is missing or was altered", where=str(file), fix=_REMEDY)
     weights = json.loads((directory / "weights.json").read_text(encoding="utf-8"))["weights"]
+    return _loaded(directory, model, [weights[name] for name in FEATURES], threads)
+
+
+def _loaded(
+    directory: Path, model: ModelSettings, weights: Sequence[float], threads: int = 1
+) -> PhraseDecoder:
+    alignment, phrases, _ = settings_of(model)
     return PhraseDecoder(
         directory,
         alignment,
@@ -263,15 +276,24 @@ def open_decoder(directory: Path, model: ModelSettings, threads: int = 1) -> Phr
         longest=phrases.longest,
         choices=phrases.choices,
         reordering=model.reordering or 0,
-        weights=[weights[name] for name in FEATURES],
+        weights=weights,
         threads=threads,
     )
 
 
 def read_truecasers(directory: Path) -> tuple[Truecaser, Truecaser]:
     """How words of the source and of the target language are written inside a sentence."""
-    first, second = json.loads((directory / "words.json").read_text(encoding="utf-8"))
-    return Truecaser(first), Truecaser(second)
+    words = _read_words(directory)
+    return Truecaser(words["source"]), Truecaser(words["target"])
+
+
+def _read_words(directory: Path) -> dict[str, Any]:
+    return dict(json.loads((directory / "words.json").read_text(encoding="utf-8")))
+
+
+def _fits(words: Sequence[str]) -> bool:
+    """Whether a sentence can be aligned."""
+    return 0 < len(words) <= MOST_WORDS
 
 
 # --- Notes of what is done.
@@ -295,16 +317,19 @@ def _note(directory: Path, stage: str) -> Mapping[str, Any]:
     raise AccordError(what, where=str(file), fix=_REMEDY)
 
 
-def _noted(directory: Path, stage: str, inputs: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The note of a stage, if it read the same and its files are as it left them."""
+def _is_done(directory: Path, stage: str, inputs: Mapping[str, Any]) -> bool:
+    """Whether a stage has a note, read the same, and left its files as they are."""
     try:
         note = _note(directory, stage)
     except AccordError:
-        return None
-    files: Mapping[str, str] = note["files"]
-    whole = all((directory / name).is_file() for name in files)
-    same = note["inputs"] == json.loads(json.dumps(inputs)) and whole
-    return note if same and all(sha256_of(directory / n) == s for n, s in files.items()) else None
+        return False
+    return note["inputs"] == json.loads(json.dumps(inputs)) and not _altered(directory, note)
+
+
+def _altered(directory: Path, note: Mapping[str, Any]) -> list[Path]:
+    """The files of a stage that are not as it left them, or not there."""
+    files = {directory / name: checksum for name, checksum in note["files"].items()}
+    return [file for file, sum_ in files.items() if not file.is_file() or sha256_of(file) != sum_]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from accord.data.store import Store
 from accord.data.workers import Processes
 from accord.files import exclusive
 from accord.machine import some_cores
-from accord.phrases.alignment import thot
+from accord.phrases.alignment import MOST_WORDS, thot
 from accord.phrases.train import STAGES, Task, train_direction
 from accord.progress import Line, Progress, Silent
 from accord.run_directory import RunDirectory
@@ -48,11 +48,17 @@ def _train(directory: Path, tasks: list[Task], workers: int, progress: Progress)
     progress.start(f"training {count}", total=sum(task.steps for task in tasks))
     with StopSignals(progress) as signals, Processes(min(workers, len(tasks))) as processes:
         try:
-            seconds = processes.run(train_direction, tasks, _Watched(progress, signals))
+            found = processes.run(train_direction, tasks, _Watched(progress, signals))
         except _StoppedError:
             return Result(directory, 0, "told to stop", False, None, signals.received)
+    for task, outcome in zip(tasks, found, strict=True):
+        if outcome.left_out:
+            progress.note(
+                f"{task.direction}: {outcome.left_out:,} pairs are not trained on, with a side "
+                f"that is empty or has more than {MOST_WORDS} words"
+            )
     for stage in STAGES:
-        spent = sum(row[stage] for row in seconds)
+        spent = sum(outcome.seconds[stage] for outcome in found)
         progress.note(f"{stage.replace('_', ' ')}: {spent:,.1f} CPU seconds")
     return Result(directory, 0, f"{count} trained", True, None)
 
