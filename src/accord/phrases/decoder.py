@@ -38,6 +38,7 @@ FIRST_WEIGHTS = (-1.0, 1.0, 0.5, 0.2, 0.0, 1.0, 1.0, 0.0)
 
 # With fewer hypotheses a stack the search loses BLEU, with more it only takes longer.
 _STACK = 3
+_AT_ONCE = 64  # sentences between two chances for Ctrl-C: Thot hears nothing while it works
 _COST_OF_WORDS_AND_JUMPS = 6  # what Thot calls the heuristic LOCAL_TD
 _MODELS = {"hmm": "INCR_HMM", "fast-align": "FAST_ALIGN"}
 
@@ -97,7 +98,12 @@ class PhraseDecoder:
         decoder = self._thot.SmtDecoder(self._model)
         decoder.s = _STACK
         decoder.is_breadth_first = True
-        found = iter(decoder.translate_batch([" ".join(part) for row in parts for part in row]))
+        flat = [" ".join(part) for row in parts for part in row]
+        found = (
+            translation
+            for start in range(0, len(flat), _AT_ONCE)
+            for translation in decoder.translate_batch(flat[start : start + _AT_ONCE])
+        )
         return [
             _joined([next(found) for _ in row], source)
             for row, source in zip(parts, sources, strict=True)
