@@ -303,4 +303,4 @@ def test_seed_threads_and_no_tuning_are_allowed(tmp_path):
 
 @pytest.mark.parametrize("key", ["alignment={}", "phrases={}", "reordering=2", "tuning={}"])
 def test_keys_of_a_phrase_based_system_are_refused_for_networks(tmp_path, key):
-    assert "only a phrase-based has" in complaint(tmp_path, STAR, f"model.{key}")
+    assert "only a phrase-based model has" in complaint(tmp_path, STAR, f"model.{key}")

@@ -22,6 +22,7 @@ from accord.inference.translator import Translator
 from accord.phrases.train import STAGES, Task, open_decoder, train_direction
 from accord.progress import Silent
 from accord.training.phrase_based import train_phrase_based
+from accord.training.trainer import train
 from toy_corpus import write_experiment
 from toy_training import LANGUAGES, number, write_text
 
@@ -123,6 +124,11 @@ def test_what_needs_a_network_is_refused(trained):
     for choice in ({"checkpoint": "last"}, {"device": "cuda"}, {"precision": "bf16"}):
         with pytest.raises(AccordError, match="no choice of"):
             Translator(trained, **choice)
+
+
+def test_the_trainer_of_networks_names_the_other(toy, tmp_path):
+    with pytest.raises(AccordError, match=r"accord\.training\.phrase_based"):
+        train(experiment(toy, tmp_path))
 
 
 @pytest.mark.parametrize(

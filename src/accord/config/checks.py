@@ -236,7 +236,7 @@ def bad_model(model: ModelSettings) -> Iterator[Complaint]:
             if other != model.kind and getattr(model, key) is not None:
                 yield (
                     ("model", key),
-                    f"only a {other} has `{key}`, but the model is a {model.kind}",
+                    f"only a {other} model has `{key}`, but model.kind is {model.kind}",
                     f"leave it out (or null), or set model.kind to {other}",
                 )
     rules = {"gnmt": bad_layers, "transformer": bad_heads}

@@ -9,6 +9,7 @@ import torch
 
 from accord.config.checks import bad_heads, refuse
 from accord.config.model_settings import ModelSettings
+from accord.errors import AccordError
 from accord.models.base import Seq2Seq
 from accord.models.gnmt import GNMT
 from accord.models.transformer import Transformer
@@ -41,5 +42,11 @@ MODELS: dict[str, Callable[[ModelSettings, int], Seq2Seq]] = {
 
 def build_model(settings: ModelSettings, vocabulary_size: int, seed: int) -> Seq2Seq:
     """The model of an experiment, with weights drawn from a seed."""
+    if settings.kind not in MODELS:
+        raise AccordError(
+            f"a {settings.kind} system has no network to build",
+            where="model.kind",
+            fix="train it by `accord train`, or by accord.training.phrase_based",
+        )
     torch.manual_seed(seed)
     return MODELS[settings.kind](settings, vocabulary_size)
