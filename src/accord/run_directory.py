@@ -5,6 +5,7 @@
     checkpoints/       see models/checkpoint.py  metrics.jsonl      one JSON object per line
     held_out/          dev and test sentences    token_counts.npz   per language, in training
     tensorboard/       where it is installed     metrics.seal       how many lines that has
+    directions/        of a phrase-based run, instead of checkpoints: see phrases/train.py
 
 Every later command takes this directory and nothing else. Nothing here needs PyTorch.
 """

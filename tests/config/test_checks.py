@@ -396,3 +396,51 @@ def test_one_word_gives_distill(tmp_path):
     assert (given.search.sample, given.weight, given.every) == (0.5, 2.0, 1)
     with pytest.raises(AccordError, match=r"objective\.complete\.preset"):
         complete(tmp_path, "objective.complete=greedy")
+
+
+PHRASES = STAR + "model: {kind: phrase-based}\n"
+
+
+def test_a_phrase_based_system_has_its_defaults_and_survives_a_dump(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text(PHRASES, encoding="utf-8")
+    made = load(path)
+    model = made.model
+    assert (model.alignment.model, model.phrases.longest, model.reordering) == ("hmm", 7, 4)
+    path.write_text(dump(made), encoding="utf-8")
+    assert load(path) == made
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("model.units=64", ("model.units", "leave model.units out")),
+        ("model.dropout=0.5", ("model.dropout", "network")),
+        ("model.heads=4", ("model.heads", "only a transformer")),
+        ("training.steps=10", ("training.steps", "leave training.steps out")),
+        ("training.init_from=runs/x", ("training.init_from", "network")),
+        ("training.validation.every=5", ("training.validation", "network")),
+        ("objective.agreement={}", ("objective.agreement", "network")),
+        ("objective.complete={}", ("objective.complete", "network")),
+        ("dev=null", ("model.tuning", "model.tuning.evaluations to 0")),
+        ("model.alignment.model=ibm9", ("model.alignment.model", "fast-align")),
+        ("model.reordering=-1", ("model.reordering", "0 or more")),
+    ],
+)
+def test_keys_of_networks_are_refused_for_a_phrase_based_system(tmp_path, override, words):
+    if override == "dev=null":
+        found = complaint(tmp_path, PHRASES.replace("dev: dev.{lang}\n", ""))
+    else:
+        found = complaint(tmp_path, PHRASES, override)
+    assert all(word in found for word in words), found
+
+
+def test_seed_threads_and_no_tuning_are_allowed(tmp_path):
+    config(tmp_path, PHRASES, "training.seed=3", "training.threads=2")
+    without = PHRASES.replace("dev: dev.{lang}\n", "")
+    config(tmp_path, without, "model.tuning.evaluations=0")
+
+
+@pytest.mark.parametrize("key", ["alignment={}", "phrases={}", "reordering=2", "tuning={}"])
+def test_keys_of_a_phrase_based_system_are_refused_for_networks(tmp_path, key):
+    assert "only a phrase-based model has" in complaint(tmp_path, STAR, f"model.{key}")

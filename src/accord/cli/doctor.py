@@ -25,6 +25,7 @@ USES = {
     "parquet": "text in Parquet and Arrow files",
     "ray": "accord prepare --engine ray",
     "serve": "accord serve",
+    "smt": "model.kind: phrase-based, to train it and to translate by it",
     "tensorboard": "training.loggers: [tensorboard]",
     "wandb": "training.loggers: [wandb]",
 }

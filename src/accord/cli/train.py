@@ -4,12 +4,17 @@ import os
 import shlex
 import signal
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from accord.cli.options import ExperimentFile, Overrides, Quiet, RunPath
 from accord.errors import AccordError
+
+if TYPE_CHECKING:
+    from accord.config.schema import Experiment
+    from accord.progress import Progress
+    from accord.training.trainer import Result
 
 
 def train(
@@ -24,6 +29,7 @@ def train(
     """Train a model; run it again to go on where it stopped.
 
     Ctrl-C saves and ends with status 130, SIGTERM saves and ends with 0; the same command resumes.
+    A phrase-based run keeps the stages that are done.
 
     Example: accord train recipes/demo.yaml --set training.minutes=5
 
@@ -38,12 +44,11 @@ def train(
     one_of_many = os.environ.get("RANK", "0") != "0"  # the first process speaks
     with shown_progress(quiet or one_of_many) as progress:
         progress.start("setting up", keep=False)  # before PyTorch, whose import takes seconds
-        from accord.training.trainer import train as run
-
-        result = run(settings, accept_changes=accept_changes, progress=progress, estimate=not quiet)
+        result = _run(settings, accept_changes, progress, quiet)
     if one_of_many:
         return
-    typer.echo(f"{result.run}: {result.reason}, step {result.step:,} saved", err=True)
+    saved = f", step {result.step:,} saved" if result.step else ""
+    typer.echo(f"{result.run}: {result.reason}{saved}", err=True)
     if not result.finished:
         launcher = "torchrun … -m " if "RANK" in os.environ else ""
         typer.echo(f"resume with: {launcher}accord {shlex.join(sys.argv[1:])}", err=True)
@@ -51,6 +56,19 @@ def train(
     # which would take it for a failure and start the processes again.
     if result.signal == signal.SIGINT and "RANK" not in os.environ:
         raise typer.Exit(128 + signal.SIGINT)
+
+
+def _run(
+    settings: "Experiment", accept_changes: bool, progress: "Progress", quiet: bool
+) -> "Result":
+    """Train by what the kind of model asks for."""
+    if settings.model.kind == "phrase-based":
+        from accord.training.phrase_based import train_phrase_based
+
+        return train_phrase_based(settings, accept_changes=accept_changes, progress=progress)
+    from accord.training.trainer import train
+
+    return train(settings, accept_changes=accept_changes, progress=progress, estimate=not quiet)
 
 
 def average(
@@ -63,12 +81,13 @@ def average(
 
     Example: accord average demo/run --last 2
     """
-    from accord.models.checkpoint import Checkpoints
+    from accord.models.checkpoint import Checkpoints, refuse_phrase_based
     from accord.models.checkpoint import average as mean
     from accord.run_directory import RunDirectory
 
     directory = RunDirectory(run)
     directory.experiment()
+    refuse_phrase_based(run)
     paths = Checkpoints(directory.checkpoints).paths()[-last:]
     if len(paths) < last:
         raise AccordError(

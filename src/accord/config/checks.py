@@ -18,7 +18,7 @@ from accord.config.objectives import (
 )
 from accord.config.paths import fill, format_of, format_of_side, locate, named_columns, tsv_columns
 from accord.config.schema import Experiment, HeldOut, Source, TrainingSettings, pair_languages
-from accord.config.section import Complaint, Location
+from accord.config.section import Complaint, Location, Section
 from accord.config.third_languages import Auxiliary, detours, round_trips
 from accord.errors import AccordError
 
@@ -76,6 +76,9 @@ def contradictions(experiment: Experiment) -> Iterator[Complaint]:
     yield from _bad_overlap(experiment)
     yield from _bad_vocabulary(experiment)
     yield from bad_model(experiment.model)
+    if experiment.model.kind == "phrase-based":
+        yield from _bad_phrase_based(experiment)
+        return
     yield from _bad_directions(experiment)
     yield from _bad_decay(experiment.training)
     yield from _bad_validation(experiment)
@@ -292,7 +295,7 @@ def bad_model(model: ModelSettings) -> Iterator[Complaint]:
             if other != model.kind and getattr(model, key) is not None:
                 yield (
                     ("model", key),
-                    f"only a {other} has `{key}`, but the model is a {model.kind}",
+                    f"only a {other} model has `{key}`, but model.kind is {model.kind}",
                     f"leave it out (or null), or set model.kind to {other}",
                 )
     rules = {
@@ -336,6 +339,39 @@ def _bad_generator(model: ModelSettings) -> Iterator[Complaint]:
             ("model", "generator", "bias"),
             "without biases, the norms of a Transformer would begin near 0 instead of at 1",
             "set it to true",
+        )
+
+
+# What a phrase-based system has of the sections that are about networks: two keys of training.
+_OF_NETWORKS = (
+    *("preset", "units", "encoder_layers", "decoder_layers", "dropout", "tag"),
+    *("tables", "generator"),
+)
+_OF_ALL = ("seed", "threads")
+
+
+def _bad_phrase_based(experiment: Experiment) -> Iterator[Complaint]:
+    """Keys that only make sense for a network; dev sentences to tune on."""
+    model, training = experiment.model, experiment.training
+    sections: tuple[tuple[str, Section, Iterable[str]], ...] = (
+        ("model", model, _OF_NETWORKS),
+        ("objective", experiment.objective, type(experiment.objective).model_fields),
+        ("training", training, set(type(training).model_fields).difference(_OF_ALL)),
+    )
+    for section, values, keys in sections:
+        for key, field in type(values).model_fields.items():
+            if key in keys and getattr(values, key) != field.default:
+                yield (
+                    (section, key),
+                    "a phrase-based system is not trained by updates of a network, which this is "
+                    "about",
+                    f"leave {section}.{key} out, or choose another model.kind",
+                )
+    if model.tuning is not None and model.tuning.evaluations and not experiment.dev.given:
+        yield (
+            ("model", "tuning"),
+            "weights are tuned on dev sentences, and `dev` names none",
+            "add a dev set, or set model.tuning.evaluations to 0",
         )
 
 

@@ -4,9 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from accord.config.phrase_settings import AlignmentSettings, PhraseSettings, TuningSettings
 from accord.config.section import Real, Section, Whole
 
-Kind = Literal["gnmt", "transformer", "language-model"]
+Kind = Literal["gnmt", "transformer", "language-model", "phrase-based"]
 Preset = Literal[
     "paper", "gnmt3", "transformer", "transformer-6+6", "transformer-small", "language-model"
 ]
@@ -39,7 +40,8 @@ class ModelSettings(Section):
     kind: Kind = "gnmt"
     """The architecture. gnmt: stacked LSTMs with attention, as the paper has them. transformer:
     self-attention. language-model: an LSTM per language that translates nothing, for
-    `objective.dual`."""
+    `objective.dual`. phrase-based: statistical translation by phrases, a system for each direction
+    with data; of the keys below it has only its own."""
     preset: Preset = "paper"
     """paper: 2 bidirectional encoder layers, 4 decoder layers. gnmt3: the authors' release, one
     bidirectional and 2 further encoder layers, 3 decoder layers. transformer (the default of that
@@ -78,6 +80,15 @@ class ModelSettings(Section):
     encoder_residual: Size | None = None
     """transformer: the encoder layer (1 is the lowest) whose attention has no residual, so that
     encodings hang less on word order (Liu et al. 2021); by default all have one."""
+    alignment: AlignmentSettings | None = None
+    """phrase-based: alignment of the words of the training pairs."""
+    phrases: PhraseSettings | None = None
+    """phrase-based: how long phrases are, and how many translations each has."""
+    reordering: Annotated[Whole, Field(ge=0, le=20)] | None = None
+    """phrase-based: how many words a translation may leave behind and come back to; 4 by default,
+    0 translates from left to right."""
+    tuning: TuningSettings | None = None
+    """phrase-based: how its weights are found on dev sentences."""
 
     @property
     def translates(self) -> bool:
@@ -136,6 +147,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "decoder_layers": 2,
         "dropout": 0.2,
     },
+    "phrase-based": {"alignment": {}, "phrases": {}, "reordering": 4, "tuning": {}},
 }
 _PRESETS: dict[str, dict[str, Any]] = {
     "transformer-6+6": {"decoder_layers": 6},
@@ -155,4 +167,5 @@ OWN_PRESETS: dict[str, tuple[str, ...]] = {
 OWN_KEYS: dict[str, tuple[str, ...]] = {
     "gnmt": ("input_feeding",),
     "transformer": ("heads", "feed_forward", "norm", "encoder_residual"),
+    "phrase-based": ("alignment", "phrases", "reordering", "tuning"),
 }

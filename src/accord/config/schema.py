@@ -280,7 +280,8 @@ class TrainingSettings(Section):
     """In which precision several processes add up their gradients. bf16 halves what goes over the
     network, and rounds every sum to three digits."""
     threads: Annotated[Whole, Field(ge=1, le=MOST_THREADS)] | None = None
-    """CPU threads; by default half of the cores, at most 8."""
+    """CPU threads; by default half of the cores, at most 8. phrase-based: directions that are
+    trained at once, each by a process."""
     log_every: Annotated[Whole, Field(ge=1)] = 100
     """Steps between two lines of metrics.jsonl."""
     save_every: Annotated[Whole, Field(ge=1)] = 1000

@@ -9,6 +9,7 @@ import torch
 
 from accord.config.checks import bad_heads, refuse
 from accord.config.model_settings import ModelSettings
+from accord.errors import AccordError
 from accord.models.base import Seq2Seq
 from accord.models.generator import Generator
 from accord.models.gnmt import GNMT
@@ -56,6 +57,12 @@ def build_model(
     How many `languages` there are matters to those that have weights for each. A generator draws
     its own weights after those of its shape, which are then those of a plain model.
     """
+    if settings.kind not in MODELS:
+        raise AccordError(
+            f"a {settings.kind} system has no network to build",
+            where="model.kind",
+            fix="train it by `accord train`, or by accord.training.phrase_based",
+        )
     torch.manual_seed(seed)
     model = MODELS[settings.kind](settings, vocabulary_size, languages)
     if settings.generator is None:

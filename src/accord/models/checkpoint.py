@@ -264,12 +264,25 @@ def average(checkpoints: Sequence[Path], target: Path) -> None:
         _seal(folder, {"step": steps[-1], "average_of": steps, "files": sums})
 
 
+def refuse_phrase_based(run: Path) -> None:
+    """Say of a run that was trained without a network that it has no checkpoints."""
+    if (run / "directions").is_dir():
+        raise AccordError(
+            "a phrase-based run has no checkpoints, and no network that could be averaged, "
+            "exported or learnt from",
+            where=str(run),
+            fix="translate, evaluate or serve with it; for the rest take a run of another "
+            "model.kind",
+        )
+
+
 def find_checkpoint(run: Path, name: str) -> Checkpoint:
     """The checkpoint that is called best, last, average, or by its step.
 
     A damaged one is an error: to take an older one in its place is for training alone to decide,
     which tells.
     """
+    refuse_phrase_based(run)
     checkpoints = Checkpoints(run / "checkpoints")
     if name in ("best", "last"):
         newest = checkpoints.last()

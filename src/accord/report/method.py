@@ -10,6 +10,8 @@ _MODELS = {"gnmt": "GNMT", "transformer": "Transformer"}
 
 def method(experiment: Experiment, step: int) -> str:
     """The method in a sentence; `step` is that of the weights that were evaluated."""
+    if experiment.model.kind == "phrase-based":
+        return "Phrase-based: one statistical system for each direction with data."
     begun, waiting = _objectives(experiment, step)
     name = "Basic" if not begun else f"Basic with {' and '.join(begun)}"
     if not experiment.learns_from_gold:
@@ -56,7 +58,7 @@ def _objectives(experiment: Experiment, step: int) -> tuple[list[str], list[str]
 
 def advice(verdict: Verdict, experiment: Experiment, evaluation: Evaluation) -> str:
     """What to try next; nothing where zero-shot works or cannot be judged."""
-    if verdict not in ("no", "partly"):
+    if verdict not in ("no", "partly") or experiment.model.kind == "phrase-based":
         return ""
     step, objective = evaluation.origin.step, experiment.objective
     begun, waiting = _objectives(experiment, step)

@@ -25,12 +25,13 @@ def begin_run(
 ) -> list[str]:
     """Write what identifies the run; returns what changed since its last checkpoint.
 
-    Changes must be accepted. Before the first checkpoint there is nothing they could spoil.
+    Changes must be accepted. Before the first checkpoint, or the first direction of a phrase-based
+    run, there is nothing they could spoil.
     """
     changes: list[str] = []
     checkpoints = Checkpoints(run.checkpoints)
     checkpoints.clear_leftovers()
-    if checkpoints.paths():
+    if checkpoints.paths() or (run.path / "directions").is_dir():
         manifest = _recorded(run, store)
         changes = _changes(run, experiment, manifest, store)
         if changes and not accept_changes:
@@ -83,6 +84,8 @@ def _refuse_another_model(
         before = run.experiment().model
     except AccordError:
         before = now  # nobody knows; the weights themselves will tell
+    if before.kind == now.kind == "phrase-based":
+        return  # each of its stages knows what it was made of
     words, present = _vocabulary(manifest), _vocabulary(store.manifest)
     if words == present and before == now.model_copy(update={"dropout": before.dropout}):
         return

@@ -9,6 +9,7 @@ from accord.inference.backends.combined_backend import CombinedBackend, is_combi
 from accord.inference.backends.ctranslate2_backend import CTranslate2Backend
 from accord.inference.backends.manifest import NAME, Manifest, format_name, is_exported
 from accord.inference.backends.onnx_backend import OnnxBackend
+from accord.inference.backends.phrase_backend import PhraseBackend
 from accord.run_directory import RunDirectory
 
 # What translates from each format that `accord export` writes.
@@ -18,7 +19,9 @@ BACKENDS: dict[str, Callable[[Path, Manifest, LoadSettings], Backend]] = {
 }
 
 # What translates with runs whose `model.kind` is none of PyTorch's.
-RUN_BACKENDS: dict[str, Callable[[Path, LoadSettings], Backend]] = {}
+RUN_BACKENDS: dict[str, Callable[[Path, LoadSettings], Backend]] = {
+    "phrase-based": PhraseBackend,
+}
 
 _DEFAULT = LoadSettings()
 

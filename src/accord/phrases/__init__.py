@@ -1,0 +1,1 @@
+"""Phrase-based statistical translation, one system for each direction; Thot computes."""
