@@ -230,7 +230,7 @@ def test_rows_that_fill_up_a_shape_do_no_harm(name):
 def test_every_kind_of_the_schema_can_be_built():
     from typing import get_args
 
-    from accord.config.checks import bad_model
+    from accord.config.model_checks import bad_model
 
     kinds = get_args(ModelSettings.model_fields["kind"].annotation)
     assert set(kinds) == set(MODELS)

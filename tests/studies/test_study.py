@@ -20,6 +20,7 @@ from accord.evaluation.folder import read
 from accord.evaluation.records import Evaluation
 from accord.studies import commands, runner
 from accord.studies.plan import find_plan, plan_study
+from accord.studies.study_table import study_tables
 from made_runs import experiment, make_run
 
 PLANS = sorted((Path(__file__).parents[2] / "recipes/plans").glob("*.yaml"))
@@ -104,9 +105,12 @@ def unpacked(archive, to):
     return to
 
 
-def rows(tmp_path):
+def rows(tmp_path, table=0):
+    """The rows of a table of the page; the last one is about what the branches took."""
     text = (tmp_path / "out/table.md").read_text("utf-8")
-    return {line.split(" | ")[0].strip("| "): line for line in text.splitlines()[8:] if line}
+    tables = [part for part in text.split("\n\n") if part.startswith("|")]
+    lines = tables[table].splitlines()[2:]
+    return {line.split(" | ")[0].strip("| "): line for line in lines}
 
 
 def test_branches_continue_the_basic_run_of_their_seed(made):
@@ -214,6 +218,22 @@ def test_seeds_stand_in_one_row_with_their_mean(made, tmp_path):
     folder = tmp_path / "out/basic-1/evaluation/test-beam4"
     score = Evaluation.load(folder).averages["zero_shot"].bleu
     assert f"| {score:.1f} ({score:.1f}, {score:.1f}) |" in rows(tmp_path)["Basic"]
+
+
+def test_a_table_says_what_branches_are_and_what_they_took(made, tmp_path):
+    made("--seeds", "1,2")
+    for name, seconds in (("basic", 10.0), ("agree-hard", 25.0)):
+        line = {"kind": "train", "step": 401, "nll": 1.0, "seconds": seconds, "target_tokens": 2e6}
+        for seed in (1, 2):
+            log = tmp_path / f"out/{name}-{seed}/metrics.jsonl"
+            log.write_text(json.dumps(line) + "\n", "utf-8")
+    table = study_tables(plan_study(Path("plan.yaml"), Path("out"), changes={"seeds": (1, 2)}))[-1]
+    basic, agree = table.rows
+    assert basic == (
+        *("Basic", "one for all", "direct", "100.0\u00a0%", "55.1 M"),
+        *("2.0 M", "200,000", "×1.00"),
+    )
+    assert agree[-3:] == ("2.0 M", "80,000", "×2.50")
 
 
 def test_the_archive_has_all_but_checkpoints(made, tmp_path):

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import torch
 
-from accord.config.checks import bad_heads, refuse
+from accord.config.checks import refuse
+from accord.config.model_checks import bad_heads
 from accord.config.model_settings import ModelSettings
 from accord.errors import AccordError
 from accord.models.base import Seq2Seq

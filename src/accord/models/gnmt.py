@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from accord.config.checks import bad_layers, refuse
+from accord.config.checks import refuse
+from accord.config.model_checks import bad_layers
 from accord.config.model_settings import ModelSettings, Tables, TagPlace
 from accord.models.base import Memory, ScaledEmbedding, Seq2Seq, State
 from accord.models.input_feeding import Feeding

@@ -112,7 +112,7 @@ def disk(plan: Plan) -> Disk:
 
 def _run_bytes(experiment: Experiment) -> float:
     """Kept checkpoints and the best one: weights in fp32, for Adam with two moments."""
-    weights = 4 * sum(_sizes(experiment).values())
+    weights = 4 * parameters(experiment)
     kept = experiment.training.keep + 1
     return kept * weights * (3.0 if experiment.training.optimizer.kind == "adam" else 1.0)
 
@@ -120,6 +120,11 @@ def _run_bytes(experiment: Experiment) -> float:
 def _multiplied(experiment: Experiment) -> int:
     """Weights that a target token is multiplied with: all but a table that is only looked up."""
     return sum(n for name, n in _sizes(experiment).items() if "source_embedding" not in name)
+
+
+def parameters(experiment: Experiment) -> int:
+    """How many weights its model has; 0 for one that is no network."""
+    return 0 if experiment.model.kind == "phrase-based" else sum(_sizes(experiment).values())
 
 
 def _sizes(experiment: Experiment) -> dict[str, int]:

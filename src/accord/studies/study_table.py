@@ -1,4 +1,4 @@
-"""The table of a study: a row a branch, its seeds beside each other, from what there is so far."""
+"""The tables of a study: a row a branch, its seeds beside each other, from what there is so far."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -8,18 +8,21 @@ from statistics import fmean
 from accord.evaluation.folder import evaluation_directory, read_comparison
 from accord.evaluation.significance import Difference
 from accord.machine import commit
+from accord.report.answer import only_by_pivots
 from accord.report.contents import ReportedRun, read_runs
 from accord.report.figures import Grid, grid
-from accord.report.numbers import NONE, count, signed
+from accord.report.numbers import NONE, count, percent, signed
 from accord.studies.compare import columns, interval
+from accord.studies.estimates import parameters
 from accord.studies.page import markdown
 from accord.studies.plan import PlannedRun, PlannedStudy
 
 
 def study_tables(study: PlannedStudy) -> list[Grid]:
-    """One table for every evaluation that some run has by now."""
-    names = (options.name for options in study.plan.evaluate)
-    return [made for name in names if (made := _table(study, name))]
+    """A table for every evaluation that some run has by now; what the branches are, and cost."""
+    names = [options.name for options in study.plan.evaluate]
+    scores = [made for name in names if (made := _table(study, name))]
+    return [*scores, _costs(study, names[0])] if scores else []
 
 
 def write_table(study: PlannedStudy, file: Path) -> None:
@@ -35,11 +38,8 @@ def where(study: PlannedStudy) -> str:
 
 
 def _table(study: PlannedStudy, name: str) -> Grid | None:
-    rows = {
-        label: [run for run in runs if (evaluation_directory(run.directory, name)).is_dir()]
-        for label, runs in _rows(study).items()
-    }
-    read = {label: _read(runs, name) for label, runs in rows.items() if runs}
+    rows = _evaluated(study, name)
+    read = {label: _read(runs, name) for label, runs in rows.items()}
     if not read:
         return None
     shown = columns([run for runs in read.values() for run in runs])
@@ -58,12 +58,13 @@ def _table(study: PlannedStudy, name: str) -> Grid | None:
     return grid(f"{name}, mean BLEU", head, cells)
 
 
-def _rows(study: PlannedStudy) -> dict[str, list[PlannedRun]]:
+def _evaluated(study: PlannedStudy, name: str) -> dict[str, list[PlannedRun]]:
     """Seeds of a branch stand in one row, variants in one each."""
     found: dict[str, list[PlannedRun]] = {}
     for run in study.branches:
-        label = f"{run.branch}, {run.variant}" if study.plan.variants else run.branch
-        found.setdefault(label, []).append(run)
+        if evaluation_directory(run.directory, name).is_dir():
+            label = f"{run.branch}, {run.variant}" if study.plan.variants else run.branch
+            found.setdefault(label, []).append(run)
     return found
 
 
@@ -98,3 +99,45 @@ def _gains(study: PlannedStudy, runs: Sequence[PlannedRun], name: str) -> str:
                 test = Difference(**means["zero_shot"]["bleu"])
                 said.append(f"{signed(test.difference)} ({interval(test)})")
     return ", ".join(said)
+
+
+# --- What the branches are, and what they took.
+
+
+def _costs(study: PlannedStudy, name: str) -> Grid:
+    """Means over seeds; updates, tokens and time without those of the run that they go on from."""
+    read = {label: _read(runs, name) for label, runs in _evaluated(study, name).items()}
+    usual = _speed(read.get(study.plan.against or "", ()))
+    head = [
+        "branch",
+        "models",
+        "zero-shot",
+        "off target",
+        "parameters",
+        "gold tokens",
+        "per second",
+    ]
+    rows = ([label, *_cost(runs, usual)] for label, runs in read.items())
+    return grid(f"{name}: what it is, and what it took", [*head, "cost per gold token"], rows)
+
+
+def _cost(runs: Sequence[ReportedRun], usual: float | None) -> Iterator[str]:
+    first, speed = runs[0], _speed(runs)
+    weights = parameters(first.experiment)
+    pivots = only_by_pivots(first.evaluation)
+    group = "zero_shot_via_pivot" if pivots else "zero_shot"
+    off = [run.evaluation.averages[group].off_target for run in runs if _has(run, group)]
+    known = [rate for rate in off if rate is not None]
+    yield "one for all" if weights else "one per direction"
+    yield "by pivot" if pivots else "direct"
+    yield percent(fmean(known)) if known else NONE
+    yield f"{weights / 1e6:.1f} M" if weights else NONE
+    yield f"{fmean(run.history.gold_tokens for run in runs) / 1e6:.1f} M" if speed else NONE
+    yield count(speed) if speed else NONE
+    yield f"×{usual / speed:.2f}" if usual and speed else NONE
+
+
+def _speed(runs: Sequence[ReportedRun]) -> float | None:
+    """Target tokens of the corpora per second."""
+    seconds = sum(run.history.own_seconds for run in runs)
+    return sum(run.history.gold_tokens for run in runs) / seconds if seconds else None

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from accord.config.checks import bad_agreement, refuse
+from accord.config.checks import refuse
+from accord.config.objective_checks import bad_agreement
 from accord.config.third_languages import Auxiliary, Law, Protection
 from accord.data.batches import Batch, Bools, Int16s, Int32s, Position
 from accord.data.epoch_plan import Int64s

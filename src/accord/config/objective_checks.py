@@ -1,14 +1,146 @@
-"""Rules between the keys of synthetic pairs (`objective.complete`): see checks.py."""
+"""Rules between the keys of `objective`, and between these and others: see checks.py."""
 
 from collections.abc import Iterator
 
-from accord.config.objectives import CompleteConfig
+from accord.config.objectives import (
+    AgreementConfig,
+    BackTranslationConfig,
+    CompleteConfig,
+    DenoiseConfig,
+    DualConfig,
+    TieConfig,
+)
 from accord.config.schema import Experiment, pair_languages
 from accord.config.section import Complaint, Location
-from accord.config.third_languages import Triads
+from accord.config.third_languages import Auxiliary, Triads, detours, round_trips
 
 
-def bad_complete(experiment: Experiment, config: CompleteConfig) -> Iterator[Complaint]:
+def bad_objective(experiment: Experiment) -> Iterator[Complaint]:
+    """Rules of those objectives that count: a weight of 0 leaves one out."""
+    agreement, complete = experiment.objective.agreement, experiment.objective.complete
+    if agreement is not None and (agreement.weight or agreement.encoder_weight):
+        yield from bad_agreement(_auxiliary(experiment, agreement))
+    if complete is not None and complete.weight:
+        yield from _bad_complete(experiment, complete)
+    denoise, back = experiment.objective.denoise, experiment.objective.back_translation
+    if denoise is not None and denoise.weight:
+        yield from _bad_denoising(experiment, denoise)
+    if back is not None and back.weight:
+        yield from _bad_detours(experiment, back)
+    if experiment.objective.dual is not None and experiment.objective.dual.weight:
+        yield from _bad_dual(experiment, experiment.objective.dual)
+    if experiment.model.generator is not None:
+        yield from _bad_for_generator(experiment)
+    tie = experiment.objective.tie
+    if tie is not None and tie.weight:
+        yield from _bad_tie(experiment, tie)
+
+
+def _bad_dual(experiment: Experiment, config: DualConfig) -> Iterator[Complaint]:
+    graph, loc = experiment.graph, ("objective", "dual")
+    if not any(round_trips(graph, language) for language in graph.languages):
+        yield (
+            loc,
+            "no two languages that are translated into are without data both ways, so there is no "
+            "round trip to reward",
+            "add languages, or leave objective.dual out",
+        )
+    consistency = experiment.objective.consistency
+    if not config.likelihood and consistency is not None and consistency.weight:
+        yield (
+            (*loc, "likelihood"),
+            "consistency is computed together with the likelihood, which is to be left out",
+            "leave objective.consistency out, or keep the likelihood",
+        )
+    if not config.likelihood and config.every > 1:
+        yield (
+            (*loc, "every"),
+            f"without the likelihood, {config.every - 1} of {config.every} updates would learn "
+            "nothing",
+            "set it to 1, or keep the likelihood",
+        )
+
+
+def _auxiliary(experiment: Experiment, config: AgreementConfig) -> Auxiliary:
+    return Auxiliary(experiment.graph, config.auxiliary, config.protect)
+
+
+def bad_agreement(auxiliary: Auxiliary) -> Iterator[Complaint]:
+    """Agreement without a direction that it may change."""
+    if not auxiliary.any_live():
+        yield (
+            ("objective", "agreement"),
+            "no corpus has a language outside its pair with a zero-shot direction into it, "
+            "so there is nothing to agree on",
+            "add languages, or set objective.agreement.weight to 0",
+        )
+
+
+def _bad_denoising(experiment: Experiment, config: DenoiseConfig) -> Iterator[Complaint]:
+    for language in config.languages or ():
+        if language not in experiment.languages:
+            yield (
+                ("objective", "denoise", "languages"),
+                f"language {language!r} is not in `languages`",
+                f"choose from {', '.join(experiment.languages)}",
+            )
+
+
+def _bad_detours(experiment: Experiment, config: BackTranslationConfig) -> Iterator[Complaint]:
+    graph = experiment.graph
+    targets = {target for _, target in graph.supervised_directions}
+    if not any(detours(graph, config.languages, target) for target in targets):
+        yield (
+            ("objective", "back_translation", "languages"),
+            "there is no direction without data into a language that is a target in training, so "
+            "there is nothing to translate back",
+            "use `languages: all`, or leave objective.back_translation out",
+        )
+
+
+def _bad_tie(experiment: Experiment, config: TieConfig) -> Iterator[Complaint]:
+    if experiment.model.tables == "shared":
+        yield (
+            ("objective", "tie"),
+            "sources and targets have one table, so that there is nothing to tie",
+            "set model.tables to separate, or leave objective.tie out",
+        )
+    for language in config.languages:
+        if language not in experiment.languages:
+            yield (
+                ("objective", "tie", "languages"),
+                f"{language!r} is not in `languages`",
+                f"choose the pivot from {', '.join(experiment.languages)}",
+            )
+        elif not all(
+            any(direction[side] == language for direction in experiment.graph.supervised_directions)
+            for side in (0, 1)
+        ):
+            yield (
+                ("objective", "tie", "languages"),
+                f"no training text has {language!r} on both sides: as a source and as a target",
+                "choose a language that is translated from and into, or train corpora in both "
+                "directions",
+            )
+
+
+def _bad_for_generator(experiment: Experiment) -> Iterator[Complaint]:
+    """Its weights are made once for a batch, whose rows must then be of one direction."""
+    for key, section in experiment.objective:
+        weights = ("weight", "encoder_weight")
+        if key != "tie" and section and any(getattr(section, name, 0) for name in weights):
+            yield (
+                ("objective", key),
+                "a model with a generator is trained in batches of one direction, and those of "
+                f"{key} may have several",
+                f"leave model.generator or objective.{key} out",
+            )
+
+
+# --- Synthetic pairs.
+
+
+def _bad_complete(experiment: Experiment, config: CompleteConfig) -> Iterator[Complaint]:
     """Searches, teachers and directions that contradict each other or the corpora."""
     yield from _bad_search(config)
     yield from _bad_teacher(experiment, config)
