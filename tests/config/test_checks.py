@@ -94,6 +94,8 @@ def test_a_whole_softmax_is_of_one_sentence(tmp_path):
     assert "is of one sentence, but two vote (0.5)" in message
     assert "leave teacher.vote out" in message
     config(tmp_path, STAR, *changes, "objective.complete.teacher.tokens=8")
+    ensemble = "objective.complete.teacher={tokens: all, run: x, checkpoint: ensemble}"
+    assert "is of one model" in complaint(tmp_path, STAR, changes[0], ensemble)
 
 
 def test_a_guard_needs_dev_sentences(tmp_path):
@@ -309,6 +311,7 @@ NO_GOLD = [
     ("objective.complete.every=3", "have nothing to learn from, but every is 3", "every to 1"),
     ("objective.complete.start=5", "start is 5", "(teacher.run)"),
     ("objective.agreement={}", "but agreement learns from them", "objective.agreement out"),
+    ("objective.denoise={}", "but denoise learns from them", "objective.denoise out"),
     ("objective.consistency={}", "but consistency learns from them", "objective.consistency out"),
     ("training.validation.patience=3", "none can choose the model", "directions to all"),
     ("training.validation.watch=all", "none can choose the model", "the last checkpoint counts"),
