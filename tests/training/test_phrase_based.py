@@ -21,6 +21,7 @@ from accord.graph import Direction
 from accord.inference.translator import Translator
 from accord.phrases.train import STAGES, Task, open_decoder, train_direction
 from accord.progress import Silent
+from accord.studies import branches
 from accord.training.phrase_based import train_phrase_based
 from accord.training.trainer import train
 from toy_corpus import write_experiment
@@ -107,6 +108,22 @@ def test_it_is_evaluated_directly_or_through_the_pivot(trained, tmp_path):
     assert "Phrase-based" in (tmp_path / "report.md").read_text(encoding="utf-8")
 
 
+def test_a_study_knows_what_of_it_is_done(toy, tmp_path):
+    run, name = tmp_path / "run", "dev-beam4-last"
+    wanted = experiment(toy, run)
+    assert not branches.trained(run, wanted)
+    train_phrase_based(wanted)
+    assert branches.trained(run, wanted)
+    assert not branches.trained(run, experiment(toy, run, "model.reordering=2"))
+    assert not branches.evaluated(run, name, "last")
+    evaluate_run(run, split="dev", checkpoint="last", agreement=False)
+    assert branches.evaluated(run, name, "last")
+    (run / "directions/en-de/tuning.note.json").touch()  # trained anew since
+    assert not branches.evaluated(run, name, "last")
+    (run / "directions/en-de/tuning.note.json").unlink()
+    assert not branches.trained(run, wanted)
+
+
 @pytest.mark.parametrize("source", [None, "de"])
 def test_a_direction_without_data_is_refused_with_the_way_round(trained, source):
     with pytest.raises(AccordError, match=r"--via auto|--from"):
@@ -121,7 +138,7 @@ def test_what_needs_a_network_is_refused(trained):
         translator.cross_entropy(["null"], ["zero"], "en", source="de")
     with pytest.raises(AccordError, match="ensemble"):
         translator.translate(["null"], "en", source="de", ensemble="direct,via:fr")
-    for choice in ({"checkpoint": "last"}, {"device": "cuda"}, {"precision": "bf16"}):
+    for choice in ({"checkpoint": "average"}, {"device": "cuda"}, {"precision": "bf16"}):
         with pytest.raises(AccordError, match="no choice of"):
             Translator(trained, **choice)
 

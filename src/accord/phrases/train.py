@@ -74,6 +74,11 @@ def directory_of(run: Path, direction: Direction) -> Path:
     return run / "directions" / str(direction)
 
 
+def end_of(directory: Path) -> Path:
+    """What the last stage of a direction writes last."""
+    return _note_file(directory, STAGES[-1])
+
+
 def settings_of(model: ModelSettings) -> tuple[AlignmentSettings, PhraseSettings, TuningSettings]:
     """The sections of a phrase-based model, each as it is in force."""
     return (
@@ -299,9 +304,13 @@ def _fits(words: Sequence[str]) -> bool:
 # --- Notes of what is done.
 
 
+def _note_file(directory: Path, stage: str) -> Path:
+    return directory / f"{stage}.note.json"
+
+
 def _note(directory: Path, stage: str) -> Mapping[str, Any]:
     """What a stage wrote down when it was done."""
-    file = directory / f"{stage}.note.json"
+    file = _note_file(directory, stage)
     try:
         found = json.loads(file.read_bytes())
         if found == sealed(found):
@@ -339,7 +348,7 @@ def _stage(directory: Path, stage: str, inputs: Mapping[str, Any]) -> Iterator[P
     with writing_errors(directory):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        (directory / f"{stage}.note.json").unlink(missing_ok=True)
+        _note_file(directory, stage).unlink(missing_ok=True)
         yield folder
         files = {file.name: sha256_of(file) for file in sorted(folder.iterdir())}
         for name in files:
@@ -349,7 +358,7 @@ def _stage(directory: Path, stage: str, inputs: Mapping[str, Any]) -> Iterator[P
         folder.rmdir()
         seconds = round(time.process_time() - begun, 2)
         note = sealed({"inputs": dict(inputs), "files": files, "cpu_seconds": seconds})
-        with atomic_write(directory / f"{stage}.note.json") as out:
+        with atomic_write(_note_file(directory, stage)) as out:
             json.dump(note, out, indent=1)
 
 

@@ -1,5 +1,6 @@
 """One study: an experiment file, a burn-in, and branches off it that are matched in updates."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,6 +12,7 @@ from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory
 from accord.evaluation.records import Evaluation
 from accord.models.checkpoint import Checkpoints, find_checkpoint
+from accord.phrases.train import directory_of, end_of
 from accord.run_directory import RunDirectory
 from accord.studies.commands import assignment
 from accord.studies.plan import BURN_IN, EvaluationOptions
@@ -171,6 +173,8 @@ def trained(run: Path, wanted: Experiment) -> bool:
     try:
         if directory.experiment() != wanted:
             return False
+        if wanted.model.kind == "phrase-based":
+            return all(file.is_file() for file in _ends(run, wanted))
         newest, _ = Checkpoints(directory.checkpoints).newest()
     except AccordError:
         return False  # `accord train` will say what is wrong
@@ -194,15 +198,29 @@ def evaluated(run: Path, name: str, checkpoint: str, against: Path | None = None
     folder = evaluation_directory(run, name)
     try:
         found = Evaluation.load(folder)
-        chosen = find_checkpoint(run, checkpoint)
+        step, files = _scored(run, checkpoint)
         same = RunDirectory(run).manifest()["fingerprint"] == found.origin.fingerprint
-        if found.origin.step != chosen.step or not same:
+        if found.origin.step != step or not same:
             return False
-        if _written_at(folder / "evaluation.json") < _written_at(chosen.path / "state.json"):
+        if _written_at(folder / "evaluation.json") < max(map(_written_at, files)):
             return False
         return against is None or _compared(run, name, found, against)
-    except AccordError:
+    except (AccordError, FileNotFoundError):
         return False
+
+
+def _scored(run: Path, checkpoint: str) -> tuple[int, Sequence[Path]]:
+    """The step of what is evaluated, and the files that were written when it was whole."""
+    experiment = RunDirectory(run).experiment()
+    if experiment.model.kind == "phrase-based":
+        return 0, _ends(run, experiment)
+    chosen = find_checkpoint(run, checkpoint)
+    return chosen.step, [chosen.path / "state.json"]
+
+
+def _ends(run: Path, experiment: Experiment) -> list[Path]:
+    """What the systems of a phrase-based run have when they are trained."""
+    return [end_of(directory_of(run, d)) for d in experiment.graph.supervised_directions]
 
 
 def _written_at(file: Path) -> int:

@@ -94,8 +94,12 @@ class PhraseBackend(Backend):
 
 
 def _check(run: Path, settings: LoadSettings) -> None:
-    """Refuse choices that there are not: it has one set of weights, and computes on the CPU."""
-    offered = {"checkpoint": ("best",), "device": (None, "cpu"), "precision": ("auto", "fp32")}
+    """Refuse choices that there are not: what is best is also last, and computes on the CPU."""
+    offered = {
+        "checkpoint": ("best", "last"),
+        "device": (None, "cpu"),
+        "precision": ("auto", "fp32"),
+    }
     for what, values in offered.items():
         if (asked := getattr(settings, what)) not in values:
             raise AccordError(
