@@ -92,7 +92,8 @@ def bad_phrase_based(experiment: Experiment) -> Iterator[Complaint]:
                     (section, key),
                     "a phrase-based system is not trained by updates of a network, which this is "
                     "about",
-                    f"leave {section}.{key} out, or choose another model.kind",
+                    f"leave {section}.{key} out, or choose another model.kind"
+                    + (f"; --set '{section}={{}}' leaves out all" if section != "model" else ""),
                 )
     if model.tuning is not None and model.tuning.evaluations and not experiment.dev.given:
         yield (
