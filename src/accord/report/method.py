@@ -1,5 +1,8 @@
 """By which method a run was trained, and which key to set next where zero-shot fails."""
 
+from collections.abc import Iterator
+
+from accord.config.objectives import ObjectiveSettings
 from accord.config.schema import Experiment
 from accord.evaluation.records import Evaluation
 from accord.report.answer import LEAST_BLEU, Verdict
@@ -26,34 +29,35 @@ def method(experiment: Experiment, step: int) -> str:
 
 def _objectives(experiment: Experiment, step: int) -> tuple[list[str], list[str]]:
     """What is optimised beside the likelihood: what has begun by a step, and what has not."""
-    found, objective = dict[str, int](), experiment.objective
-    if (agree := objective.agreement) and agree.weight:
-        said = f"agreement (Agree: {agree.decoding}, weight {agree.weight:g}"
-        found[f"{said}, from step {count(agree.start + 1)})"] = agree.start
-    if agree and agree.encoder_weight:
-        said = f"agreement of encodings ({agree.encoder_measure}, weight {agree.encoder_weight:g}"
-        found[f"{said}, from step {count(agree.start + 1)})"] = agree.start
-    if (complete := objective.complete) and complete.weight:
+    begun, waiting = list[str](), list[str]()
+    for said, weight, start in _named(experiment.objective):
+        if weight:
+            sentence = f"{said}weight {weight:g}, from step {count(start + 1)})"
+            (begun if start < step else waiting).append(sentence)
+    return begun, waiting
+
+
+def _named(objective: ObjectiveSettings) -> Iterator[tuple[str, float, int]]:
+    """What each objective is called, up to its weight; its weight and start."""
+    if agree := objective.agreement:
+        yield f"agreement (Agree: {agree.decoding}, ", agree.weight, agree.start
+        encodings = f"agreement of encodings ({agree.encoder_measure}, "
+        yield encodings, agree.encoder_weight, agree.start
+    if complete := objective.complete:
         name = "Complete" if complete.preset == "accord" else f"Distill, {complete.preset}"
-        said = f"synthetic pairs ({name}: {complete.teacher.kind} teacher, weight "
-        found[f"{said}{complete.weight:g}, from step {count(complete.start + 1)})"] = complete.start
-    if (alike := objective.consistency) and alike.weight:
-        said = f"consistency (CrossConST: weight {alike.weight:g}"
-        found[f"{said}, from step {count(alike.start + 1)})"] = alike.start
-    if (noise := objective.denoise) and noise.weight:
-        said = f"denoising (weight {noise.weight:g}"
-        found[f"{said}, from step {count(noise.start + 1)})"] = noise.start
-    if (back := objective.back_translation) and back.weight:
-        said = f"online back-translation (RoBT: {back.languages}, weight {back.weight:g}"
-        found[f"{said}, from step {count(back.start + 1)})"] = back.start
-    if (dual := objective.dual) and dual.weight:
-        said = f"dual learning (Dual-0: alpha {dual.alpha:g}, weight {dual.weight:g}"
-        found[f"{said}, from step {count(dual.start + 1)})"] = dual.start
-    if (tie := objective.tie) and tie.weight:
-        said = f"tied vectors of {' and '.join(tie.languages)} (Soft pivot: weight {tie.weight:g}"
-        found[f"{said}, from step {count(tie.start + 1)})"] = tie.start
-    begun = [name for name, start in found.items() if start < step]
-    return begun, [name for name in found if name not in begun]
+        said = f"synthetic pairs ({name}: {complete.teacher.kind} teacher, "
+        yield said, complete.weight, complete.start
+    if alike := objective.consistency:
+        yield "consistency (CrossConST: ", alike.weight, alike.start
+    if noise := objective.denoise:
+        yield "denoising (", noise.weight, noise.start
+    if back := objective.back_translation:
+        yield f"online back-translation (RoBT: {back.languages}, ", back.weight, back.start
+    if dual := objective.dual:
+        yield f"dual learning (Dual-0: alpha {dual.alpha:g}, ", dual.weight, dual.start
+    if tie := objective.tie:
+        said = f"tied vectors of {' and '.join(tie.languages)} (Soft pivot: "
+        yield said, tie.weight, tie.start
 
 
 def advice(verdict: Verdict, experiment: Experiment, evaluation: Evaluation) -> str:
