@@ -103,7 +103,7 @@ def test_the_teacher_knows_what_both_sides_are(vocabulary, vote):
     assert said == [word(vocabulary, item.read[vote > 0.5]) for item in asked]
     both = {Direction("en", "fr"), Direction("de", "fr")}
     assert seen_directions(one.model, vocabulary) == both
-    likely = one.likely(asked, [(), ()], 1)
+    likely, _ = one.likely(asked, [(), ()], 1)
     assert likely.token_MK[:, 0].tolist() == [
         one.model.words[LANGUAGES.index(item.read[vote > 0.5])] for item in asked
     ]

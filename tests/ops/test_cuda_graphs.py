@@ -13,15 +13,21 @@ from accord.ops import cuda_graphs as recording
 
 
 class Stream(int):
+    priority = 0
+
     def wait_stream(self, other):
         pass
 
 
 @pytest.fixture
 def given(monkeypatch):
-    """As PyTorch does, a few streams are given out in turns."""
-    given = count()
-    monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream(next(given) % 3))
+    """As PyTorch does, a few streams of each priority are given out in turns."""
+    given = {0: count(), -1: count()}
+
+    def stream(device, priority):
+        return Stream(next(given[priority]) % 3 + 10 * priority)
+
+    monkeypatch.setattr(torch.cuda, "Stream", stream)
     recording._streams.cache_clear()
     yield given
     recording._streams.cache_clear()
@@ -29,12 +35,12 @@ def given(monkeypatch):
 
 @pytest.mark.parametrize("before", range(5))
 def test_no_thread_works_on_a_stream_of_recordings(given, before):
-    warming, recorded = recording._streams(0)
+    warming, recorded = recording._streams(0, -1)
     for _ in range(before):  # others take streams too
-        next(given)
+        next(given[-1])
     found = [recording.own_stream(torch.device("cuda", 0)) for _ in range(7)]
     assert len({warming, recorded, *found}) == 3
-    assert not {warming, recorded} & {*found}
+    assert not {warming, recorded, *recording._streams(0, 0)} & {*found}
 
 
 @pytest.fixture
