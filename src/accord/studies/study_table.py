@@ -105,7 +105,10 @@ def _gains(study: PlannedStudy, runs: Sequence[PlannedRun], name: str) -> str:
 
 
 def _costs(study: PlannedStudy, name: str) -> Grid:
-    """Means over seeds; updates, tokens and time without those of the run that they go on from."""
+    """Means over seeds, without the updates of the run that branches go on from.
+
+    A branch costs as many times the seconds per gold token that the one it is tested against takes.
+    """
     read = {label: _read(runs, name) for label, runs in _evaluated(study, name).items()}
     usual = _speed(read.get(study.plan.against or "", ()))
     head = [
@@ -128,12 +131,11 @@ def _cost(runs: Sequence[ReportedRun], usual: float | None) -> Iterator[str]:
     group = "zero_shot_via_pivot" if pivots else "zero_shot"
     off = [run.evaluation.averages[group].off_target for run in runs if _has(run, group)]
     known = [rate for rate in off if rate is not None]
-    yield "one for all" if weights else "one per direction"
+    yield "one" if weights else "per direction"
     yield "by pivot" if pivots else "direct"
     yield percent(fmean(known)) if known else NONE
     yield f"{weights / 1e6:.1f} M" if weights else NONE
     yield f"{fmean(run.history.gold_tokens for run in runs) / 1e6:.1f} M" if speed else NONE
-    yield count(speed) if speed else NONE
     yield f"×{usual / speed:.2f}" if usual and speed else NONE
 
 
