@@ -2,15 +2,19 @@
 
 import json
 import resource
+import signal
 import threading
+from types import SimpleNamespace
 
 import pytest
+import uvicorn
 from prometheus_client.parser import text_string_to_metric_families
 
 from accord.data.language_id import LanguageGuesser
 from accord.errors import AccordError
 from accord.inference.alignments import Tracer
 from accord.inference.results import Hypothesis, SearchSettings, Translation
+from accord.serving import server as serving_server
 from accord.serving.access_log import Log
 from accord.serving.admission import Keys, read_keys
 from accord.serving.connection import most_connections
@@ -210,3 +214,32 @@ def test_a_pivot_read_in_other_subwords_than_it_was_written_in():
     last = Hypothesis("x y", ("▁x", "▁y"), (), 0.0, 0.0, (1, 2))
     _, alignment = Tracer(Words()).trace(Translation("alpha beta", (last,), ("en",), first))
     assert alignment == [0, 1]
+
+
+def test_a_signal_that_comes_while_one_is_handled_does_not_count_twice(monkeypatch):
+    """A worker hears of one SIGTERM from the service manager and from its supervisor."""
+    written = []
+
+    class Interrupted:
+        """A gate that the second signal finds before the first has closed it."""
+
+        open, closed, interrupted = 0, False, False
+
+        @property
+        def draining(self):
+            before = self.closed
+            if not self.interrupted:
+                self.interrupted = True
+                server.handle_exit(signal.SIGTERM, None)
+            return before
+
+        @draining.setter
+        def draining(self, value):
+            self.closed = value
+
+    monkeypatch.setattr(serving_server, "_alone", lambda: False)
+    log = SimpleNamespace(write=written.append)
+    config = uvicorn.Config(lambda: None)
+    server = serving_server.Server(config, Interrupted(), log, ServeSettings())
+    server.handle_exit(signal.SIGTERM, None)
+    assert [facts["event"] for facts in written] == ["draining"]

@@ -68,10 +68,13 @@ class Server(uvicorn.Server):
         self._connection = connection_class(self._seconds)
         self._most = most_connections()
         self._acceptors: list[Acceptor] = []
+        self._unsignalled = threading.Lock()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain at the first signal, end at the second."""
-        if not self._gate.draining:
+        # In one step: a worker's second signal may come while it is still handling the first.
+        first = self._unsignalled.acquire(blocking=False)
+        if first and not self._gate.draining:
             self.drain(signal.Signals(sig).name)
         elif _alone():
             os._exit(128 + sig)  # a batch that is being computed could not be interrupted otherwise
