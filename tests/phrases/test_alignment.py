@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from accord.config.phrase_settings import AlignmentSettings
+from accord.config.model_settings import AlignmentSettings
 from accord.phrases.alignment import alignment_lines, loaded_aligner, symmetrised
 from accord.phrases.phrase_table import write_alignment
 

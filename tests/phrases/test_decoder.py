@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from accord.config.phrase_settings import AlignmentSettings, PhraseSettings
+from accord.config.model_settings import AlignmentSettings, PhraseSettings
 from accord.errors import AccordError
 from accord.phrases import alignment
 from accord.phrases.decoder import LANGUAGE_MODEL, PhraseDecoder

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accord.config.phrase_settings import AlignmentSettings
+from accord.config.model_settings import AlignmentSettings
 from accord.errors import AccordError
 
 if TYPE_CHECKING:

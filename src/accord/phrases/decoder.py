@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accord.config.phrase_settings import AlignmentSettings
+from accord.config.model_settings import AlignmentSettings
 from accord.errors import AccordError
 from accord.phrases.alignment import MOST_WORDS, thot
 from accord.phrases.phrase_table import TRANSLATION

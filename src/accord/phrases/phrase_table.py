@@ -7,7 +7,7 @@ models; so these stay beside the table, under the names that Thot expects.
 from collections.abc import Callable
 from pathlib import Path
 
-from accord.config.phrase_settings import AlignmentSettings, PhraseSettings
+from accord.config.model_settings import AlignmentSettings, PhraseSettings
 from accord.errors import AccordError
 from accord.phrases.alignment import (
     Pairs,

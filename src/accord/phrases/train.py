@@ -25,8 +25,12 @@ from typing import Any
 
 import numpy as np
 
-from accord.config.model_settings import ModelSettings
-from accord.config.phrase_settings import AlignmentSettings, PhraseSettings, TuningSettings
+from accord.config.model_settings import (
+    AlignmentSettings,
+    ModelSettings,
+    PhraseSettings,
+    TuningSettings,
+)
 from accord.data.store import Sentences, Store
 from accord.errors import AccordError
 from accord.files import atomic_write, sealed, sha256_of, sync_directory, writing_errors
