@@ -228,6 +228,8 @@ def test_a_table_says_what_branches_are_and_what_they_took(made, tmp_path):
             log = tmp_path / f"out/{name}-{seed}/metrics.jsonl"
             log.write_text(json.dumps(line) + "\n", "utf-8")
     table = study_tables(plan_study(Path("plan.yaml"), Path("out"), changes={"seeds": (1, 2)}))[-1]
+    assert all(len(row) == len(table.head) for row in table.rows)
+    assert table.head[-3:] == ("weights", "gold tokens", "cost")
     basic, agree = table.rows
     assert basic == ("Basic", "one", "direct", "100.0\u00a0%", "55.1 M", "2.0 M", "×1.00")
     assert agree[-2:] == ("2.0 M", "×2.50")

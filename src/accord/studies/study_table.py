@@ -20,9 +20,11 @@ from accord.studies.plan import PlannedRun, PlannedStudy
 
 def study_tables(study: PlannedStudy) -> list[Grid]:
     """A table for every evaluation that some run has by now; what the branches are, and cost."""
-    names = [options.name for options in study.plan.evaluate]
-    scores = [made for name in names if (made := _table(study, name))]
-    return [*scores, _costs(study, names[0])] if scores else []
+    names = (options.name for options in study.plan.evaluate)
+    found = {name: runs for name in names if (runs := _read(study, name))}
+    scores = [_scores(study, name, read) for name, read in found.items()]
+    # Whichever evaluation there is: most of it is about training.
+    return [*scores, *(_costs(study, *item) for item in list(found.items())[:1])]
 
 
 def write_table(study: PlannedStudy, file: Path) -> None:
@@ -37,39 +39,33 @@ def where(study: PlannedStudy) -> str:
     return f"Plan {study.file.name}, commit {commit()}, {datetime.now(UTC).date().isoformat()}."
 
 
-def _table(study: PlannedStudy, name: str) -> Grid | None:
-    rows = _evaluated(study, name)
-    read = {label: _read(runs, name) for label, runs in rows.items()}
-    if not read:
-        return None
-    shown = columns([run for runs in read.values() for run in runs])
-    against = study.plan.against
-    head = [
-        "branch",
-        "updates",
-        "seconds",
-        *shown,
-        *([f"zero-shot − {against}"] if against else []),
-    ]
-    cells = (
-        [label, *_cells(runs, shown), *([_gains(study, rows[label], name)] if against else [])]
-        for label, runs in read.items()
-    )
-    return grid(f"{name}, mean BLEU", head, cells)
+Rows = Mapping[str, Sequence[tuple[PlannedRun, ReportedRun]]]
+"""By the name of a row: its runs, as planned and as read."""
 
 
-def _evaluated(study: PlannedStudy, name: str) -> dict[str, list[PlannedRun]]:
-    """Seeds of a branch stand in one row, variants in one each."""
-    found: dict[str, list[PlannedRun]] = {}
+def _read(study: PlannedStudy, name: str) -> Rows:
+    """What has been evaluated. Seeds of a branch stand in one row, variants in one each."""
+    planned: dict[str, list[PlannedRun]] = {}
     for run in study.branches:
         if evaluation_directory(run.directory, name).is_dir():
             label = f"{run.branch}, {run.variant}" if study.plan.variants else run.branch
-            found.setdefault(label, []).append(run)
-    return found
+            planned.setdefault(label, []).append(run)
+    return {
+        label: list(zip(runs, read_runs([run.directory for run in runs], name)[1], strict=True))
+        for label, runs in planned.items()
+    }
 
 
-def _read(runs: Sequence[PlannedRun], name: str) -> tuple[ReportedRun, ...]:
-    return read_runs([run.directory for run in runs], name)[1]
+def _scores(study: PlannedStudy, name: str, rows: Rows) -> Grid:
+    shown = columns([run for runs in rows.values() for _, run in runs])
+    against = study.plan.against
+    head = ["branch", "updates", "seconds", *shown]
+    head += [f"zero-shot − {against}"] if against else []
+    cells = []
+    for label, runs in rows.items():
+        gains = [_gains(study, [run for run, _ in runs], name)] if against else []
+        cells.append([label, *_cells([run for _, run in runs], shown), *gains])
+    return grid(f"{name}, mean BLEU", head, cells)
 
 
 def _cells(runs: Sequence[ReportedRun], shown: Mapping[str, str]) -> Iterator[str]:
@@ -104,24 +100,16 @@ def _gains(study: PlannedStudy, runs: Sequence[PlannedRun], name: str) -> str:
 # --- What the branches are, and what they took.
 
 
-def _costs(study: PlannedStudy, name: str) -> Grid:
+def _costs(study: PlannedStudy, name: str, rows: Rows) -> Grid:
     """Means over seeds, without the updates of the run that branches go on from.
 
     A branch costs as many times the seconds per gold token that the one it is tested against takes.
     """
-    read = {label: _read(runs, name) for label, runs in _evaluated(study, name).items()}
+    read = {label: [run for _, run in runs] for label, runs in rows.items()}
     usual = _speed(read.get(study.plan.against or "", ()))
-    head = [
-        "branch",
-        "models",
-        "zero-shot",
-        "off target",
-        "parameters",
-        "gold tokens",
-        "per second",
-    ]
-    rows = ([label, *_cost(runs, usual)] for label, runs in read.items())
-    return grid(f"{name}: what it is, and what it took", [*head, "cost per gold token"], rows)
+    head = ["branch", "models", "zero-shot", "off target", "weights", "gold tokens", "cost"]
+    cells = ([label, *_cost(runs, usual)] for label, runs in read.items())
+    return grid(f"{name}: what it is, and what it took", head, cells)
 
 
 def _cost(runs: Sequence[ReportedRun], usual: float | None) -> Iterator[str]:
