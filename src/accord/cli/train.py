@@ -62,7 +62,7 @@ def _run(
     settings: "Experiment", accept_changes: bool, progress: "Progress", quiet: bool
 ) -> "Result":
     """Train by what the kind of model asks for."""
-    if settings.model.kind == "phrase-based":
+    if not settings.model.is_network:
         from accord.training.phrase_based import train_phrase_based
 
         return train_phrase_based(settings, accept_changes=accept_changes, progress=progress)

@@ -68,7 +68,7 @@ def contradictions(experiment: Experiment) -> Iterator[Complaint]:
     yield from _bad_overlap(experiment)
     yield from _bad_vocabulary(experiment)
     yield from bad_model(experiment.model)
-    if experiment.model.kind == "phrase-based":
+    if not experiment.model.is_network:
         yield from bad_phrase_based(experiment)
         return
     yield from _bad_directions(experiment)

@@ -129,6 +129,11 @@ class ModelSettings(Section):
     """phrase-based: how its weights are found on dev sentences."""
 
     @property
+    def is_network(self) -> bool:
+        """Whether it has weights that updates change, and checkpoints of them."""
+        return self.kind != "phrase-based"
+
+    @property
     def translates(self) -> bool:
         """Whether it is a translation model at all."""
         return self.kind != "language-model"

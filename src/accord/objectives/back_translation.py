@@ -31,7 +31,7 @@ from accord.objectives.base import (
     Tally,
     Terms,
     Work,
-    is_due,
+    due_weight,
     tensors_of,
 )
 from accord.objectives.likelihood import LikelihoodObjective, composite_likelihood
@@ -90,8 +90,8 @@ class BackTranslationObjective(Objective[DetourInputs]):
 
     def weight(self, step: int) -> float:
         """Where only every n-th update computes it, it counts n times as much there."""
-        due = is_due(step, start=self.config.start, every=self.config.every)
-        return self.config.weight * self.config.every if due else 0.0
+        config = self.config
+        return due_weight(step, weight=config.weight, start=config.start, every=config.every)
 
     def inputs(self, step: int, position: Position, batch: Batch, cut: Cut) -> list[DetourInputs]:
         """The targets of the batch, tagged with the languages drawn for them."""

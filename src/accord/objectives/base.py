@@ -244,3 +244,8 @@ class Objective(ABC, Generic[I]):
 def is_due(step: int, *, start: int, every: int) -> bool:
     """Whether an update, counted from 1, is one of every `every` after `start`."""
     return step > start and (step - start - 1) % every == 0
+
+
+def due_weight(step: int, *, weight: float, start: int, every: int) -> float:
+    """How much what only every n-th update computes counts: n times as much there, else 0."""
+    return weight * every if is_due(step, start=start, every=every) else 0.0

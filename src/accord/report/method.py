@@ -13,7 +13,7 @@ _MODELS = {"gnmt": "GNMT", "transformer": "Transformer"}
 
 def method(experiment: Experiment, step: int) -> str:
     """The method in a sentence; `step` is that of the weights that were evaluated."""
-    if experiment.model.kind == "phrase-based":
+    if not experiment.model.is_network:
         return "Phrase-based: one statistical system for each direction with data."
     begun, waiting = _objectives(experiment, step)
     name = "Basic" if not begun else f"Basic with {' and '.join(begun)}"
@@ -62,7 +62,7 @@ def _named(objective: ObjectiveSettings) -> Iterator[tuple[str, float, int]]:
 
 def advice(verdict: Verdict, experiment: Experiment, evaluation: Evaluation) -> str:
     """What to try next; nothing where zero-shot works or cannot be judged."""
-    if verdict not in ("no", "partly") or experiment.model.kind == "phrase-based":
+    if verdict not in ("no", "partly") or not experiment.model.is_network:
         return ""
     step, objective = evaluation.origin.step, experiment.objective
     begun, waiting = _objectives(experiment, step)

@@ -173,7 +173,7 @@ def trained(run: Path, wanted: Experiment) -> bool:
     try:
         if directory.experiment() != wanted:
             return False
-        if wanted.model.kind == "phrase-based":
+        if not wanted.model.is_network:
             return all(file.is_file() for file in _ends(run, wanted))
         newest, _ = Checkpoints(directory.checkpoints).newest()
     except AccordError:
@@ -212,7 +212,7 @@ def evaluated(run: Path, name: str, checkpoint: str, against: Path | None = None
 def _scored(run: Path, checkpoint: str) -> tuple[int, Sequence[Path]]:
     """The step of what is evaluated, and the files that were written when it was whole."""
     experiment = RunDirectory(run).experiment()
-    if experiment.model.kind == "phrase-based":
+    if not experiment.model.is_network:
         return 0, _ends(run, experiment)
     chosen = find_checkpoint(run, checkpoint)
     return chosen.step, [chosen.path / "state.json"]

@@ -124,7 +124,7 @@ def _multiplied(experiment: Experiment) -> int:
 
 def parameters(experiment: Experiment) -> int:
     """How many weights its model has; 0 for one that is no network."""
-    return 0 if experiment.model.kind == "phrase-based" else sum(_sizes(experiment).values())
+    return sum(_sizes(experiment).values()) if experiment.model.is_network else 0
 
 
 def _sizes(experiment: Experiment) -> dict[str, int]:

@@ -79,7 +79,7 @@ def combine(out: Path, models: Mapping[Direction, Path]) -> Combined:
             "there is something already", where=str(out), fix="choose another name, or delete it"
         )
     opened = {path: RunDirectory(path) for path in dict.fromkeys(models.values())}
-    experiments = {path: run.experiment() for path, run in opened.items()}
+    experiments = {path: run.translator() for path, run in opened.items()}
     for direction, path in models.items():
         _check_run(direction, path, experiments[path])
     first = next(iter(opened.values()))
@@ -114,12 +114,6 @@ def _check_run(direction: Direction, path: Path, experiment: Experiment) -> None
     if is_combined(path):
         raise AccordError(
             "this is several runs already", where=str(path), fix="name the runs themselves"
-        )
-    if not experiment.model.translates:
-        raise AccordError(
-            f"a {experiment.model.kind} translates nothing",
-            where=str(path),
-            fix=f"name another run for {direction}",
         )
     for language in direction:
         if language not in experiment.languages:

@@ -22,7 +22,7 @@ from accord.objectives.base import (
     Tally,
     Terms,
     Work,
-    is_due,
+    due_weight,
     other_run,
 )
 from accord.objectives.dual.inputs import DualInputs, RoundTrips
@@ -52,8 +52,8 @@ class DualObjective(Objective[DualInputs]):
 
     def weight(self, step: int) -> float:
         """0 before the start, and in updates without it."""
-        due = is_due(step, start=self.config.start, every=self.config.every)
-        return self.config.weight * self.config.every if due else 0.0
+        config = self.config
+        return due_weight(step, weight=config.weight, start=config.start, every=config.every)
 
     def inputs(self, step: int, position: Position, batch: Batch, cut: Cut) -> list[DualInputs]:
         """One side of every pair and the language it is sent to; no parts without any."""
