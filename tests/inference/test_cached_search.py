@@ -116,6 +116,30 @@ def test_recorded_steps_change_no_result(way, network):
 
 
 @every_model
+def test_batches_that_get_larger_bit_by_bit_leave_no_memory_behind(made):
+    network, way = made(), {"beam": 4, "nbest": 3}
+    search_again = recorded(network, **way)
+    for rows in (2, 5, 11, 20, 37):
+        sources = random_sources(rows, seed=rows)
+        assert_same(search_again(*padded(sources, CPU)), search(network, sources, **way))
+        shapes = search_again._shapes
+        held = [
+            tensor
+            for stepper in shapes._steppers.values()
+            for tensor in (*tensors_of(stepper.task), *tensors_of(stepper.beam))
+        ]
+        rooms = (shapes._task_room, shapes._beam_room)
+        blocks = [block for room in rooms for block in room._blocks.values()]
+        assert _memory(held) == _memory(blocks)
+    assert len(shapes._steppers) > 1  # shapes that fit into one room share it
+
+
+def _memory(tensors):
+    """Where tensors lie, as far as they take any room."""
+    return {tensor.untyped_storage().data_ptr() for tensor in tensors if tensor.numel()}
+
+
+@every_model
 @every_way
 def test_ensembles(made, way):
     network, one = made(), random_sources(21)

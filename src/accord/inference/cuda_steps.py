@@ -110,6 +110,10 @@ class FixedShapes:
     def _recorded(self, task: Task, beam: Beam) -> FixedStepper:
         # The types are those that a step gives, which may be wider than a first beam's.
         after, record = self._advance(task, beam)
+        if not (self._task_room.has_room_for(task) and self._beam_room.has_room_for(after)):
+            # They would keep the smaller memory alive. Where sizes rise bit by bit, as they do over
+            # batches of many lengths, all of that together was half a GPU.
+            self._steppers.clear()
         task, beam = self._task_room.hold(task), self._beam_room.hold(after)
 
         def step() -> None:
@@ -130,15 +134,27 @@ class _Room:
     def __init__(self) -> None:
         self._blocks: dict[tuple[int, torch.dtype], Tensor] = {}
 
+    def has_room_for(self, item: Tensors) -> bool:
+        """Whether the item fits into the memory that there is."""
+        return all(
+            self._size(kind, tensor.dtype) >= tensor.numel()
+            for kind, tensor in enumerate(tensors_of(item))
+        )
+
+    def _size(self, kind: int, dtype: torch.dtype) -> int:
+        block = self._blocks.get((kind, dtype))
+        return -1 if block is None else len(block)
+
     def hold(self, item: _Held) -> _Held:
-        """A copy of the item that overwrites the one held before."""
+        """A copy of the item that overwrites the one held before, which must not be used then."""
         kinds = itertools.count()
 
         def place(tensor: Tensor) -> Tensor:
-            kind, size = (next(kinds), tensor.dtype), tensor.numel()
-            if kind not in self._blocks or len(self._blocks[kind]) < size:
-                self._blocks[kind] = tensor.new_empty(size)  # steppers keep the smaller one alive
-            return self._blocks[kind][:size].view(tensor.shape)
+            kind, size = next(kinds), tensor.numel()
+            if self._size(kind, tensor.dtype) < size:
+                self._blocks.pop((kind, tensor.dtype), None)  # before there is another one
+                self._blocks[kind, tensor.dtype] = tensor.new_empty(size)
+            return self._blocks[kind, tensor.dtype][:size].view(tensor.shape)
 
         held = item.map(place)
         _copy(held, item)
