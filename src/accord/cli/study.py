@@ -64,7 +64,6 @@ def study(
     Example: accord study demo --dry-run
     """
     from accord.studies.plan import find_plan, plan_study
-    from accord.studies.runner import Journal, commands
 
     found = plan_study(
         find_plan(plan),
@@ -79,9 +78,21 @@ def study(
     if not dry_run:
         _carry_out(found, pack, volume, quiet)
         return
+    _print_commands(found)
+
+
+def _print_commands(found: "PlannedStudy") -> None:
+    from accord.studies.estimates import space
+    from accord.studies.runner import Journal, commands
+
+    left = []
     for number, item in enumerate(commands(found, Journal(found.out)), start=1):
-        state = " [done]" if item.done() else ""
+        done = item.done()
+        if item.kind == "train" and not done:
+            left.append(item.run)
+        state = " [done]" if done else ""
         typer.echo(f"{number}. {item.run.name}: {item.kind}{state}\n   {item.command}")
+    typer.echo(f"Disk: {space(found, left).sentence}.")
 
 
 def _whole(given: str | None) -> tuple[int, ...] | None:
@@ -99,6 +110,7 @@ def _carry_out(
     from accord.cli.reporting import print_tables
     from accord.errors import AccordError
     from accord.files import exclusive
+    from accord.studies.estimates import shortage
     from accord.studies.runner import Journal, Runner, check_prepared, pack
     from accord.studies.study_table import study_tables, write_table
 
@@ -121,6 +133,9 @@ def _carry_out(
     page = found.out / "table.md"
     journal = Journal(found.out)
     check_prepared(found, journal)
+    # Not progress: with -q too. Not an error: it is an estimate.
+    if (wanting := shortage(found, journal)) is not None:
+        typer.echo(f"accord: note: {wanting.sentence}\n  fix: {wanting.fix}", err=True)
     if archive is not None:  # a place that cannot be written to shows before the work
         pack((), (), archive, volume and volume << 20)
     with exclusive(found.out, "accord study"):

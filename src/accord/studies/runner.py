@@ -100,7 +100,7 @@ def _commands(study: PlannedStudy, run: PlannedRun, journal: Journal) -> Iterato
     plan, place = study.plan, run.directory
     yield StudyCommand(
         arguments=("train", str(study.experiment), "-q", *set_options(run.changes)),
-        done=partial(_trained, run, journal),
+        done=partial(is_trained, run, journal),
         run=run,
     )
     if plan.average is not None:
@@ -120,7 +120,8 @@ def _commands(study: PlannedStudy, run: PlannedRun, journal: Journal) -> Iterato
         )
 
 
-def _trained(run: PlannedRun, journal: Journal) -> bool:
+def is_trained(run: PlannedRun, journal: Journal) -> bool:
+    """Whether a run has come to its end, or to that of its time."""
     if state.trained(run.directory, run.experiment):
         return True
     try:
@@ -146,7 +147,7 @@ def _averaged(run: Path) -> bool:
 def check_prepared(study: PlannedStudy, journal: Journal) -> None:
     """Say which data are missing before any time is spent on those that are there."""
     for run in study.runs:
-        if state.prepared(run.experiment) or _trained(run, journal):
+        if state.prepared(run.experiment) or is_trained(run, journal):
             continue
         sets = [item for item in run.changes if not item.startswith(("run=", "training.", "objec"))]
         typed = Command(
