@@ -19,6 +19,7 @@ from accord.errors import AccordError
 from accord.evaluation.folder import read
 from accord.evaluation.records import Evaluation
 from accord.studies import commands, runner
+from accord.studies.journal import Journal
 from accord.studies.plan import find_plan, plan_study
 from accord.studies.study_table import study_tables
 from made_runs import experiment
@@ -165,7 +166,8 @@ def test_a_table_says_what_branches_are_and_what_they_took(made, tmp_path):
         for seed in (1, 2):
             log = tmp_path / f"out/{name}-{seed}/metrics.jsonl"
             log.write_text(json.dumps(line) + "\n", "utf-8")
-    table = study_tables(plan_study(Path("plan.yaml"), Path("out"), changes={"seeds": (1, 2)}))[-1]
+    study = plan_study(Path("plan.yaml"), Path("out"), changes={"seeds": (1, 2)})
+    table = study_tables(study).grids[-1]
     assert all(len(row) == len(table.head) for row in table.rows)
     assert table.head[-3:] == ("weights", "gold tokens", "cost")
     basic, agree = table.rows
@@ -258,11 +260,11 @@ def test_training_leaves_time_for_evaluation(made, tmp_path):
 
 
 def test_training_that_was_ended_by_the_clock_is_done_and_other_time_is_counted(tmp_path):
-    journal = runner.Journal(tmp_path)
+    journal = Journal(tmp_path)
     journal.add("basic-1", 100.0, time_was_up=False)
     assert not journal.time_was_up("basic-1")
     journal.add("basic-1", 50.0, time_was_up=True)
-    again = runner.Journal(tmp_path)
+    again = Journal(tmp_path)
     assert again.seconds("basic-1") == 150
     assert again.time_was_up("basic-1")
     journal_file = tmp_path / "study.json"
@@ -270,9 +272,9 @@ def test_training_that_was_ended_by_the_clock_is_done_and_other_time_is_counted(
     for text in ("{", "[]", altered):
         journal_file.write_text(text)
         with pytest.raises(Exception, match="journal cannot be read"):
-            runner.Journal(tmp_path)
+            Journal(tmp_path)
     journal_file.write_text('{"trained": {"basic-1": {"seconds": 1.0}}}')  # of a former version
-    assert runner.Journal(tmp_path).seconds("basic-1") == 1
+    assert Journal(tmp_path).seconds("basic-1") == 1
 
 
 @pytest.mark.parametrize(

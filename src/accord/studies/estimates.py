@@ -19,9 +19,10 @@ from accord.fetching.catalogue import dataset
 from accord.files import existing_parent
 from accord.run_directory import RunDirectory
 from accord.studies.branches import Study
+from accord.studies.journal import Journal
 from accord.studies.plan import BURN_IN, PlannedRun, PlannedStudy
 from accord.studies.reproduction import Plan, Stage
-from accord.studies.runner import Journal, is_trained
+from accord.studies.runner import is_trained
 
 # GNMT: seconds an update, and a target token; by `model.input_feeding`.
 _UPDATE = {False: (0.0076, 0.94e-6), True: (0.0098, 1.05e-6)}
@@ -35,7 +36,7 @@ _AGREEMENT = {"hard": 2.6, "sampled": 2.6, "continuous": 5.3, "straight-through"
 _ROUND = 0.72
 """What decoding synthetic pairs takes, of the time that training on them once does. From ×1.41 of
 Basic with every third update and three uses (docs/results/europarl-complete.md)."""
-_FILLED = 0.87
+FILLED = 0.87
 """Target tokens in `batch_tokens`, which counts padding and the longer side."""
 _MILLION_PAIRS = 60.0
 """Seconds of one core that `prepare` takes."""
@@ -95,7 +96,7 @@ def _training(study: Study, run: str, speed: float | None) -> float:
 
 
 def _update(experiment: Experiment, speed: float | None) -> float:
-    tokens = _FILLED * experiment.training.batch_tokens
+    tokens = FILLED * experiment.training.batch_tokens
     if speed is not None:
         return tokens / speed
     fixed, each = _UPDATE[bool(experiment.model.input_feeding)]
