@@ -236,10 +236,15 @@ def check_writable(path: Path) -> None:
         special = _is_special(path)
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        target = path.resolve()
-        place = target if special else next(p for p in target.parents if p.exists())
+        place = path.resolve() if special else existing_parent(path.resolve().parent)
         if not os.access(place, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def existing_parent(path: Path) -> Path:
+    """The directory itself or, where it is still to be made, the nearest one above it."""
+    path = path.resolve()
+    return next(place for place in (path, *path.parents) if place.exists())
 
 
 def _umask() -> int:

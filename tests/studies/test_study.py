@@ -19,21 +19,13 @@ from accord.errors import AccordError
 from accord.evaluation.folder import read
 from accord.evaluation.records import Evaluation
 from accord.studies import commands, runner
+from accord.studies.journal import Journal
 from accord.studies.plan import find_plan, plan_study
 from accord.studies.study_table import study_tables
-from made_runs import experiment, make_run
+from made_runs import experiment
+from made_studies import PLAN, follower
 
 PLANS = sorted((Path(__file__).parents[2] / "recipes/plans").glob("*.yaml"))
-PLAN = {
-    "experiment": "toy.yaml",
-    "basic": {"training.steps": 10, "objective.agreement": None},
-    "branches": {
-        "Agree, hard": {"training.steps": 20, "objective.agreement": {"weight": 0.3}},
-        "Basic": {"training.steps": 20},
-    },
-    "evaluate": {"beam": 4, "split": "test"},
-    "against": "Basic",
-}
 SIZES = {
     "50": {"store": "small", "basic": {"training.steps": 5}, "training.steps": 7},
     "100": {"store": "large"},
@@ -41,62 +33,9 @@ SIZES = {
 TWO = [{"beam": 4, "split": "test"}, {"beam": 10, "split": "test"}]
 
 
-class Accord:
-    """Stands for the processes: makes runs without training, and remembers what it was asked."""
-
-    stopped = False
-
-    def __init__(self, failing="", status=1):
-        self.trained, self.averaged, self.evaluated, self.seconds = {}, [], [], {}
-        self.failing, self.status = failing, status
-
-    def stop(self):
-        self.stopped = True
-
-    def run(self, arguments, seconds):
-        command, *rest = arguments
-        self.seconds[command] = seconds
-        if command == "train":
-            sets = dict(item.split("=", 1) for item in rest[3::2])
-            settings = {key: yaml.safe_load(value) for key, value in sets.items()}
-            run = Path(settings.pop("run"))
-            if self.failing and run.name.startswith(self.failing):
-                raise subprocess.CalledProcessError(
-                    self.status, "accord", stderr="accord: no memory"
-                )
-            self.trained[run.name] = settings
-            make_run(run, evaluated=False)
-            (run / "checkpoints").mkdir(exist_ok=True)
-            (run / "checkpoints/model.safetensors").write_text("large")
-            return ""
-        if command == "average":
-            self.averaged.append((Path(rest[0]).name, *rest[1:]))
-            return ""
-        run, beam = Path(rest[0]), rest[rest.index("--beam") + 1]
-        self.evaluated.append((run.name, beam))
-        lost = 0.1 if run.name.startswith("agree") else 0.8
-        make_run(run, lost=lost, name=f"test-beam{beam}")
-        return (run / f"evaluation/test-beam{beam}/evaluation.json").read_text("utf-8")
-
-
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """Follow a plan without training; returns what was asked of the processes."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "toy.yaml").write_text(dump(experiment()), "utf-8")
-    monkeypatch.setattr(runner, "check_prepared", lambda study, journal: None)
-
-    def follow(*options, failing="", status=1, code=0, **changes):
-        accord = Accord(failing, status)
-        monkeypatch.setattr(runner, "Processes", lambda: accord)
-        given = {key: value for key, value in {**PLAN, **changes}.items() if value is not None}
-        (tmp_path / "plan.yaml").write_text(yaml.safe_dump(given, sort_keys=False), "utf-8")
-        result = CliRunner().invoke(app, ["study", "plan.yaml", "--out", "out", *options])
-        assert result.exit_code == code, result.output
-        accord.said, accord.told = result.stderr, str(result.exception)
-        return accord
-
-    return follow
+    return follower(tmp_path, monkeypatch)
 
 
 def unpacked(archive, to):
@@ -227,7 +166,8 @@ def test_a_table_says_what_branches_are_and_what_they_took(made, tmp_path):
         for seed in (1, 2):
             log = tmp_path / f"out/{name}-{seed}/metrics.jsonl"
             log.write_text(json.dumps(line) + "\n", "utf-8")
-    table = study_tables(plan_study(Path("plan.yaml"), Path("out"), changes={"seeds": (1, 2)}))[-1]
+    study = plan_study(Path("plan.yaml"), Path("out"), changes={"seeds": (1, 2)})
+    table = study_tables(study).grids[-1]
     assert all(len(row) == len(table.head) for row in table.rows)
     assert table.head[-3:] == ("weights", "gold tokens", "cost")
     basic, agree = table.rows
@@ -320,11 +260,11 @@ def test_training_leaves_time_for_evaluation(made, tmp_path):
 
 
 def test_training_that_was_ended_by_the_clock_is_done_and_other_time_is_counted(tmp_path):
-    journal = runner.Journal(tmp_path)
+    journal = Journal(tmp_path)
     journal.add("basic-1", 100.0, time_was_up=False)
     assert not journal.time_was_up("basic-1")
     journal.add("basic-1", 50.0, time_was_up=True)
-    again = runner.Journal(tmp_path)
+    again = Journal(tmp_path)
     assert again.seconds("basic-1") == 150
     assert again.time_was_up("basic-1")
     journal_file = tmp_path / "study.json"
@@ -332,9 +272,9 @@ def test_training_that_was_ended_by_the_clock_is_done_and_other_time_is_counted(
     for text in ("{", "[]", altered):
         journal_file.write_text(text)
         with pytest.raises(Exception, match="journal cannot be read"):
-            runner.Journal(tmp_path)
+            Journal(tmp_path)
     journal_file.write_text('{"trained": {"basic-1": {"seconds": 1.0}}}')  # of a former version
-    assert runner.Journal(tmp_path).seconds("basic-1") == 1
+    assert Journal(tmp_path).seconds("basic-1") == 1
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from accord.cli import app
 from accord.config.load import load
 from accord.models.checkpoint import Checkpoints
+from accord.studies import costs
 from toy_training import HARD, prepared
 
 PLAN = {
@@ -91,3 +92,31 @@ def test_its_runs_can_be_compared(made):
     assert [run["run"] for run in data["runs"]] == ["basic-3", "agree-3"]
     assert all(run["updates"] == 8 and run["seconds"] > 0 for run in data["runs"])
     assert "train" in data["runs"][0]["command"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_costs_are_measured_apart_from_runs_that_shared_the_machine(made, monkeypatch):
+    base, (_, plan, *_), _, result = made
+    assert "note: no cost where runs shared the machine" in result.stdout
+    short = {"WARM_UP": 4, "UPDATES": 12, "AFTER": 2, "LINE": 2}
+    for name, updates in short.items():
+        monkeypatch.setattr(costs, name, updates)
+    line = ("study", plan, "--out", base / "out", "--costs")
+    measured = call(*line)
+    assert max(map(len, measured.stdout.splitlines())) <= 80
+    data = json.loads((base / "out/costs.json").read_text("utf-8"))
+    for branch in ("Basic", "Agree"):
+        found = data["branches"][branch]
+        assert found["updates"] == 8
+        assert found["seconds"] > 0
+        assert found["target_tokens"] > 0
+        assert found["device"]
+    assert data["branches"]["Basic"]["cost"] == 1
+    assert not list((base / "out/costs").rglob("*.safetensors"))
+    # The study itself is not touched, but for its table.
+    newest, _ = Checkpoints(base / "out/agree-3/checkpoints").newest()
+    assert newest.step == 8
+    table = (base / "out/table.md").read_text("utf-8")
+    assert f"| ×{data['branches']['Agree']['cost']:.2f} |" in table
+    assert call(*line).stderr.count("measured already") == 2

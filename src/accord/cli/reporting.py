@@ -199,13 +199,15 @@ def _write(path: Path, text: str) -> None:
         file.write(text)
 
 
-def print_tables(grids: Sequence["Grid"]) -> None:
-    """Tables for a terminal, as wide as it is."""
+def print_tables(grids: Sequence["Grid"], notes: Sequence[str] = ()) -> None:
+    """Tables for a terminal, as wide as it is, and notes below them."""
     from rich.console import Console
 
     console = Console()
     for made in grids:
         console.print(_terminal(made))
+    for note in notes:
+        console.print(f"note: {note}", markup=False, highlight=False)
 
 
 def _terminal(made: "Grid") -> "Table":

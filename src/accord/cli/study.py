@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,6 +51,9 @@ def study(
     volume: Annotated[
         int | None, typer.Option(min=1, metavar="MIB", help="Cut the archive into pieces.")
     ] = None,
+    costs: Annotated[
+        bool, typer.Option("--costs", help="Measure what each branch costs, one at a time.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the commands, and which are done; do nothing.")
     ] = False,
@@ -64,7 +69,6 @@ def study(
     Example: accord study demo --dry-run
     """
     from accord.studies.plan import find_plan, plan_study
-    from accord.studies.runner import Journal, commands
 
     found = plan_study(
         find_plan(plan),
@@ -76,12 +80,27 @@ def study(
     )
     if volume is not None and pack is None:
         raise typer.BadParameter("it cuts the archive: add --pack FILE", param_hint="--volume")
-    if not dry_run:
-        _carry_out(found, pack, volume, quiet)
+    if costs and (parallel is not None or minutes is not None):
+        raise typer.BadParameter("leave --parallel and --minutes out", param_hint="--costs")
+    if dry_run:
+        (_print_measurements if costs else _print_commands)(found)
         return
+    (_measure if costs else _carry_out)(found, pack, volume and volume << 20, quiet)
+
+
+def _print_commands(found: "PlannedStudy") -> None:
+    from accord.studies.estimates import space
+    from accord.studies.journal import Journal
+    from accord.studies.runner import commands
+
+    left = []
     for number, item in enumerate(commands(found, Journal(found.out)), start=1):
-        state = " [done]" if item.done() else ""
+        done = item.done()
+        if item.kind == "train" and not done:
+            left.append(item.run)
+        state = " [done]" if done else ""
         typer.echo(f"{number}. {item.run.name}: {item.kind}{state}\n   {item.command}")
+    typer.echo(f"Disk: {space(found, left).sentence}.")
 
 
 def _whole(given: str | None) -> tuple[int, ...] | None:
@@ -93,46 +112,103 @@ def _whole(given: str | None) -> tuple[int, ...] | None:
         raise typer.BadParameter("give whole numbers, as 1,2,3", param_hint="--seeds") from None
 
 
+def _keeper(found: "PlannedStudy", archive: Path | None, volume: int | None) -> Callable[[], None]:
+    from accord.studies.runner import pack
+
+    if archive is not None:  # a place that cannot be written to shows before the work
+        pack((), (), archive, volume)
+    return partial(_keep, found, archive, volume)
+
+
+def _keep(found: "PlannedStudy", archive: Path | None, volume: int | None) -> None:
+    """What there is so far; runs go on where that fails, for example since one is written."""
+    from accord.errors import AccordError
+    from accord.studies.runner import pack
+    from accord.studies.study_table import write_table
+
+    page = found.out / "table.md"
+    try:
+        write_table(found, page)
+        if archive is not None:
+            runs = [run.directory for run in found.runs if run.directory.is_dir()]
+            others = [file for file in (page, found.out / "costs.json") if file.is_file()]
+            pack(runs, others, archive, volume)
+    except (OSError, AccordError) as error:
+        typer.echo(f"accord: note: {page} or the archive was not written: {error}", err=True)
+
+
+def _say(quiet: bool, text: str) -> None:
+    if not quiet:
+        typer.echo(text, err=True)
+
+
 def _carry_out(
     found: "PlannedStudy", archive: Path | None, volume: int | None, quiet: bool
 ) -> None:
     from accord.cli.reporting import print_tables
     from accord.errors import AccordError
     from accord.files import exclusive
-    from accord.studies.runner import Journal, Runner, check_prepared, pack
-    from accord.studies.study_table import study_tables, write_table
+    from accord.studies.estimates import shortage
+    from accord.studies.journal import Journal
+    from accord.studies.runner import Runner, check_prepared
+    from accord.studies.study_table import study_tables
 
-    def say(text: str) -> None:
-        if not quiet:
-            typer.echo(text, err=True)
-
-    def keep() -> None:
-        """What there is so far; runs go on where that fails, for example since one is written."""
-        try:
-            write_table(found, page)
-            if archive is not None:
-                runs = [run.directory for run in found.runs if run.directory.is_dir()]
-                pack(runs, [page], archive, volume and volume << 20)
-        except (OSError, AccordError) as error:
-            typer.echo(f"accord: note: {page} or the archive was not written: {error}", err=True)
-
+    say = partial(_say, quiet)
     if any(options.split == "dev" for options in found.plan.evaluate):
         say("evaluating on dev sentences, by which settings are chosen; --final: on test ones")
-    page = found.out / "table.md"
     journal = Journal(found.out)
     check_prepared(found, journal)
-    if archive is not None:  # a place that cannot be written to shows before the work
-        pack((), (), archive, volume and volume << 20)
+    # Not progress: with -q too. Not an error: it is an estimate.
+    if (wanting := shortage(found, journal)) is not None:
+        typer.echo(f"accord: note: {wanting.sentence}\n  fix: {wanting.fix}", err=True)
+    keep = _keeper(found, archive, volume)
     with exclusive(found.out, "accord study"):
         failed = Runner(found, journal, say).make(keep)
     keep()
-    print_tables(study_tables(found))
-    typer.echo(f"wrote {page}", err=True)
+    made = study_tables(found)
+    print_tables(made.grids, made.notes)
+    typer.echo(f"wrote {found.out / 'table.md'}", err=True)
     if failed:
         raise AccordError(
             f"{failed} of {len(found.branches)} branches failed",
             where=str(found.out),
             fix="see above; the same command goes on where it stopped",
+        )
+
+
+def _print_measurements(found: "PlannedStudy") -> None:
+    from accord.studies.costs import Costs, measurements
+    from accord.studies.journal import Journal
+
+    costs = Costs(found.out, found.plan.against)
+    for number, item in enumerate(measurements(found, Journal(found.out), costs), start=1):
+        state = " [done]" if item.done() else ""
+        typer.echo(f"{number}. {item.run.branch}: measure{state}\n   {item.command}")
+
+
+def _measure(found: "PlannedStudy", archive: Path | None, volume: int | None, quiet: bool) -> None:
+    from accord.cli.reporting import print_tables
+    from accord.errors import AccordError
+    from accord.files import exclusive
+    from accord.studies.costs import Costs, measure, measurements, unmeasured
+    from accord.studies.journal import Journal
+
+    say, costs = partial(_say, quiet), Costs(found.out, found.plan.against)
+    planned = measurements(found, Journal(found.out), costs)
+    for run in found.branches:
+        if run.variant == found.variants[0] and (reason := unmeasured(run)):
+            say(f"{run.branch}: has no cost: {reason}")
+    keep = _keeper(found, archive, volume)
+    with exclusive(found.out, "accord study"):
+        failed = measure(planned, costs, say)
+    keep()
+    print_tables([costs.table()])
+    typer.echo(f"wrote {costs.file}", err=True)
+    if failed:
+        raise AccordError(
+            f"not measured: {', '.join(failed)}",
+            where=str(found.out),
+            fix="see above; the same command measures what is missing",
         )
 
 

@@ -1,4 +1,4 @@
-"""How long a reproduction takes and what it needs on disk: rough, and said before it begins.
+"""How long a reproduction takes, and what it or a study needs on disk: rough, and said before.
 
 Times are those of one H200: benchmarks/train_speed_h200_202611.md, docs/results/agreement.md,
 benchmarks/decode_speed_h200_202611.md and benchmarks/transformer_speed_h200_202611.md. An update of
@@ -6,15 +6,23 @@ GNMT takes a fixed time and a time for each of its target tokens, both fitted to
 table. A Transformer's takes a time for each target token and weight that this is multiplied with.
 """
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
+from accord.config.model_settings import ModelSettings
 from accord.config.objectives import CompleteConfig
 from accord.config.schema import Experiment
 from accord.fetching.catalogue import dataset
+from accord.files import existing_parent
+from accord.run_directory import RunDirectory
 from accord.studies.branches import Study
-from accord.studies.plan import BURN_IN
+from accord.studies.journal import Journal
+from accord.studies.plan import BURN_IN, PlannedRun, PlannedStudy
 from accord.studies.reproduction import Plan, Stage
+from accord.studies.runner import is_trained
 
 # GNMT: seconds an update, and a target token; by `model.input_feeding`.
 _UPDATE = {False: (0.0076, 0.94e-6), True: (0.0098, 1.05e-6)}
@@ -28,7 +36,7 @@ _AGREEMENT = {"hard": 2.6, "sampled": 2.6, "continuous": 5.3, "straight-through"
 _ROUND = 0.72
 """What decoding synthetic pairs takes, of the time that training on them once does. From ×1.41 of
 Basic with every third update and three uses (docs/results/europarl-complete.md)."""
-_FILLED = 0.87
+FILLED = 0.87
 """Target tokens in `batch_tokens`, which counts padding and the longer side."""
 _MILLION_PAIRS = 60.0
 """Seconds of one core that `prepare` takes."""
@@ -88,7 +96,7 @@ def _training(study: Study, run: str, speed: float | None) -> float:
 
 
 def _update(experiment: Experiment, speed: float | None) -> float:
-    tokens = _FILLED * experiment.training.batch_tokens
+    tokens = FILLED * experiment.training.batch_tokens
     if speed is not None:
         return tokens / speed
     fixed, each = _UPDATE[bool(experiment.model.input_feeding)]
@@ -106,15 +114,83 @@ def disk(plan: Plan) -> Disk:
         most = sum(limit for limit in limits if limit is not None)
         pairs = most if None not in limits else plan.setting.lines
         stores += min(pairs, plan.setting.lines) * _PAIR_BYTES / 1e9
-        runs += (1 + len(plan.options.branches)) * _run_bytes(study.experiment) / 1e9
+        runs += (1 + len(plan.options.branches)) * run_bytes(study.experiment) / 1e9
     return Disk(stores, runs)
 
 
-def _run_bytes(experiment: Experiment) -> float:
+def run_bytes(experiment: Experiment) -> float:
     """Kept checkpoints and the best one: weights in fp32, for Adam with two moments."""
     weights = 4 * parameters(experiment)
     kept = experiment.training.keep + 1
     return kept * weights * (3.0 if experiment.training.optimizer.kind == "adam" else 1.0)
+
+
+@dataclass(frozen=True)
+class Space:
+    """What checkpoints still to come need of a disk, in bytes, and what it has."""
+
+    place: Path
+    runs: int
+    """How many of the study are still to be trained and keep checkpoints."""
+    needed: float
+    free: float
+    least_keep: int
+    """The fewest checkpoints that the plan can do with."""
+    keeps_more: bool
+    """Whether some run keeps more than these."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is room for them, as far as one can tell."""
+        return self.needed <= self.free
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        if not self.runs:
+            return "no checkpoints to come"
+        runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
+        return (
+            f"checkpoints of {runs} still to be trained take about {_size(self.needed)}; "
+            f"{_size(self.free)} are free for {self.place}"
+        )
+
+    @property
+    def fix(self) -> str:
+        """What to do where they do not fit."""
+        fewer = f"set `training.keep: {self.least_keep}` in the plan's settings, "
+        return f"{fewer if self.keeps_more else ''}free some space, or choose another place: --out"
+
+
+def space(study: PlannedStudy, left: Sequence[PlannedRun]) -> Space:
+    """Compare what runs that are left will write with what is free where the study lies."""
+    left = [run for run in left if run.experiment.model.is_network]
+    needed, least = 0.0, study.plan.average or 1
+    for run in left:
+        average = 4 * parameters(run.experiment) if study.plan.average else 0
+        there = _bytes_in(RunDirectory(run.directory).checkpoints)
+        needed += max(0.0, run_bytes(run.experiment) + average - there)
+    more = any(run.experiment.training.keep > least for run in left)
+    free = shutil.disk_usage(existing_parent(study.out)).free
+    return Space(study.out, len(left), needed, free, least, more)
+
+
+def shortage(study: PlannedStudy, journal: Journal) -> Space | None:
+    """What is wanting, if anything is. Where all runs would fit, nobody asks which are trained:
+    that reads their checkpoints."""
+    if space(study, study.runs).fits:
+        return None
+    found = space(study, [run for run in study.runs if not is_trained(run, journal)])
+    return None if found.fits else found
+
+
+def _bytes_in(directory: Path) -> int:
+    """A run that goes on has written part of it already."""
+    return sum(path.stat().st_size for path in directory.glob("*/*"))
+
+
+def _size(needed: float) -> str:
+    return f"{needed / 1e9:.1f} GB" if needed >= 1e8 else f"{needed / 1e6:.1f} MB"
 
 
 def _multiplied(experiment: Experiment) -> int:
@@ -127,15 +203,19 @@ def parameters(experiment: Experiment) -> int:
     return sum(_sizes(experiment).values()) if experiment.model.is_network else 0
 
 
-def _sizes(experiment: Experiment) -> dict[str, int]:
-    """The parameters of a model, by name."""
+def _sizes(experiment: Experiment) -> Mapping[str, int]:
+    return _built(experiment.model, experiment.vocabulary.size, len(experiment.languages))
+
+
+@cache
+def _built(settings: ModelSettings, size: int, languages: int) -> Mapping[str, int]:
+    """The parameters of a model, by name; the many runs of a study have few models."""
     import torch
 
     from accord.models.build import build_model
 
     with torch.device("meta"):
-        size, languages = experiment.vocabulary.size, len(experiment.languages)
-        model = build_model(experiment.model, size, 0, languages)
+        model = build_model(settings, size, 0, languages)
     return {name: parameter.numel() for name, parameter in model.named_parameters()}
 
 

@@ -3,7 +3,8 @@
 The directory of a study:
 
     burn-in-1 basic-1 …   the runs, BRANCH-SEED or BRANCH-VARIANT
-    study.json            the time that training has had, of each run
+    study.json            of each run: the time that training has had, and whether it was alone
+    costs costs.json      what each branch costs, measured alone: see costs.py
     table.md              what is known so far
 """
 
@@ -18,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,19 +27,14 @@ from queue import SimpleQueue
 
 from accord.config.load import store_directory
 from accord.errors import AccordError
-from accord.evaluation.folder import (
-    evaluation_directory,
-    read,
-    write_comparison,
-    write_json,
-)
+from accord.evaluation.folder import evaluation_directory, read, write_comparison
 from accord.evaluation.significance import compare
 from accord.evaluation.uses import FILE
-from accord.files import sealed
 from accord.models.checkpoint import Checkpoints
 from accord.run_directory import RunDirectory
 from accord.studies import branches as state
 from accord.studies.commands import Command, Processes, set_options
+from accord.studies.journal import Journal
 from accord.studies.plan import EvaluationOptions, PlannedRun, PlannedStudy
 
 
@@ -54,42 +51,6 @@ class StudyCommand(Command):
         return self.arguments[0]
 
 
-class Journal:
-    """How long each run has been trained, and whether its time was up: in study.json."""
-
-    def __init__(self, out: Path) -> None:
-        self._file = out / "study.json"
-        self._lock = threading.Lock()
-        self._trained: dict[str, dict[str, float | bool]] = {}
-        if self._file.is_file():
-            try:
-                found = json.loads(self._file.read_text("utf-8"))
-                if found != sealed(found) and found.keys() != {"trained"}:  # of former versions
-                    raise ValueError("it was altered since it was written")
-                self._trained = dict(found["trained"])
-            except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-                raise AccordError(
-                    f"the study's journal cannot be read: {error}",
-                    where=str(self._file),
-                    fix="delete it: training that was ended by the clock then goes on",
-                ) from None
-
-    def seconds(self, run: str) -> float:
-        """Training has had this much time."""
-        return float(self._trained.get(run, {}).get("seconds", 0.0))
-
-    def time_was_up(self, run: str) -> bool:
-        """Whether training was ended by the clock, and counts as done."""
-        return bool(self._trained.get(run, {}).get("time_was_up", False))
-
-    def add(self, run: str, seconds: float, time_was_up: bool) -> None:
-        """Training has had more time."""
-        with self._lock:
-            total = self.seconds(run) + seconds
-            self._trained[run] = {"seconds": round(total, 1), "time_was_up": time_was_up}
-            write_json(self._file, sealed({"format": 2, "trained": self._trained}))
-
-
 def commands(study: PlannedStudy, journal: Journal) -> Iterator[StudyCommand]:
     """Everything that is to be done, in order."""
     for run in study.runs:
@@ -100,7 +61,7 @@ def _commands(study: PlannedStudy, run: PlannedRun, journal: Journal) -> Iterato
     plan, place = study.plan, run.directory
     yield StudyCommand(
         arguments=("train", str(study.experiment), "-q", *set_options(run.changes)),
-        done=partial(_trained, run, journal),
+        done=partial(is_trained, run, journal),
         run=run,
     )
     if plan.average is not None:
@@ -120,7 +81,8 @@ def _commands(study: PlannedStudy, run: PlannedRun, journal: Journal) -> Iterato
         )
 
 
-def _trained(run: PlannedRun, journal: Journal) -> bool:
+def is_trained(run: PlannedRun, journal: Journal) -> bool:
+    """Whether a run has come to its end, or to that of its time."""
     if state.trained(run.directory, run.experiment):
         return True
     try:
@@ -146,17 +108,21 @@ def _averaged(run: Path) -> bool:
 def check_prepared(study: PlannedStudy, journal: Journal) -> None:
     """Say which data are missing before any time is spent on those that are there."""
     for run in study.runs:
-        if state.prepared(run.experiment) or _trained(run, journal):
-            continue
-        sets = [item for item in run.changes if not item.startswith(("run=", "training.", "objec"))]
-        typed = Command(
-            arguments=("prepare", str(study.experiment), *set_options(sets)), done=bool
-        ).command
-        raise AccordError(
-            f"the data of {run.name} are not prepared",
-            where=str(store_directory(run.experiment)),
-            fix="\n       ".join(["run", *(study.plan.before or (typed,))]),
-        )
+        if not state.prepared(run.experiment) and not is_trained(run, journal):
+            raise not_prepared(study, run)
+
+
+def not_prepared(study: PlannedStudy, run: PlannedRun) -> AccordError:
+    """Which commands make the data that are missing."""
+    sets = [item for item in run.changes if not item.startswith(("run=", "training.", "objec"))]
+    typed = Command(
+        arguments=("prepare", str(study.experiment), *set_options(sets)), done=bool
+    ).command
+    return AccordError(
+        f"the data of {run.name} are not prepared",
+        where=str(store_directory(run.experiment)),
+        fix="\n       ".join(["run", *(study.plan.before or (typed,))]),
+    )
 
 
 class Runner:
@@ -176,6 +142,7 @@ class Runner:
         self._news: SimpleQueue[str] = SimpleQueue()
         self._total = sum(1 for _ in commands(study, journal))
         self._count, self._lock = 0, threading.Lock()
+        self._busy: list[StudyCommand] = []
 
     def make(self, keep: Callable[[], None]) -> int:
         """Train and evaluate everything; how many branches failed. `keep` saves what there is."""
@@ -241,7 +208,8 @@ class Runner:
             return False
         began = time.monotonic()
         try:
-            printed = self._processes.run(item.arguments, seconds)
+            with self._at_work(item):
+                printed = self._processes.run(item.arguments, seconds)
         except subprocess.CalledProcessError as error:
             if item.kind == "train" and error.returncode == 128 + signal.SIGINT:
                 # Ctrl-C goes to training as well: it has saved, and its time counts.
@@ -258,6 +226,21 @@ class Runner:
         said = _summary(printed) if item.evaluation else f"{item.kind.removesuffix('e')}ed"
         self._say(f"{title}: {said} ({taken:.0f} s{', told to stop' if up else ''})")
         return True
+
+    @contextmanager
+    def _at_work(self, item: StudyCommand) -> Iterator[None]:
+        """Note of all training that goes on whether it shares the machine."""
+        with self._lock:
+            self._busy.append(item)
+            if len(self._busy) > 1:
+                for each in self._busy:
+                    if each.kind == "train":
+                        self._journal.share(each.run.name)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy.remove(item)
 
     def _seconds(self, item: StudyCommand) -> float:
         """How long a command may take, with those that come after it in mind."""

@@ -1,6 +1,7 @@
 """The tables of a study: a row a branch, its seeds beside each other, from what there is so far."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
@@ -13,24 +14,41 @@ from accord.report.contents import ReportedRun, read_runs
 from accord.report.figures import Grid, grid
 from accord.report.numbers import NONE, count, percent, signed
 from accord.studies.compare import columns, interval
+from accord.studies.costs import Costs, times
 from accord.studies.estimates import parameters
+from accord.studies.journal import Journal
 from accord.studies.page import markdown
 from accord.studies.plan import PlannedRun, PlannedStudy
 
 
-def study_tables(study: PlannedStudy) -> list[Grid]:
+@dataclass(frozen=True)
+class StudyTables:
+    """The tables, and what a reader should know about them."""
+
+    grids: tuple[Grid, ...]
+    notes: tuple[str, ...]
+
+
+def study_tables(study: PlannedStudy) -> StudyTables:
     """A table for every evaluation that some run has by now; what the branches are, and cost."""
     names = (options.name for options in study.plan.evaluate)
     found = {name: runs for name in names if (runs := _read(study, name))}
     scores = [_scores(study, name, read) for name, read in found.items()]
+    if not found:
+        return StudyTables((), ())
     # Whichever evaluation there is: most of it is about training.
-    return [*scores, *(_costs(study, *item) for item in list(found.items())[:1])]
+    name, rows = next(iter(found.items()))
+    known = Costs(study.out, study.plan.against)
+    costs = _costs(study, rows, known)
+    return StudyTables((*scores, _branches(name, rows, costs)), tuple(_notes(costs, known)))
 
 
 def write_table(study: PlannedStudy, file: Path) -> None:
     """The tables as a page of Markdown."""
+    made = study_tables(study)
     parts = [f"# {study.file.stem}\n", f"{where(study)}\n"]
-    parts += [line for made in study_tables(study) for line in markdown(made)]
+    parts += [line for each in made.grids for line in markdown(each)]
+    parts += [f"Note: {note}.\n" for note in made.notes]
     file.write_text("\n".join(parts), encoding="utf-8")
 
 
@@ -100,31 +118,88 @@ def _gains(study: PlannedStudy, runs: Sequence[PlannedRun], name: str) -> str:
 # --- What the branches are, and what they took.
 
 
-def _costs(study: PlannedStudy, name: str, rows: Rows) -> Grid:
-    """Means over seeds, without the updates of the run that branches go on from.
+@dataclass(frozen=True)
+class _Cost:
+    """How many times the seconds per gold token of the branch that others are tested against."""
 
-    A branch costs as many times the seconds per gold token that the one it is tested against takes.
-    """
-    read = {label: [run for _, run in runs] for label, runs in rows.items()}
-    usual = _speed(read.get(study.plan.against or "", ()))
+    value: float | None
+    measured: bool = False
+    """Whether it was measured by itself: see costs.py."""
+    shared: bool = False
+    """Whether there is none since training shared the machine."""
+
+
+def _costs(study: PlannedStudy, rows: Rows, known: Costs) -> Mapping[str, _Cost]:
+    """By the name of a row. Without the updates of the run that branches go on from."""
+    journal, against = Journal(study.out), study.plan.against or ""
+    alone = {
+        label: [read for run, read in runs if _was_alone(study, journal, run)]
+        for label, runs in rows.items()
+    }
+    sharing = {label for label, runs in rows.items() if len(alone[label]) < len(runs)}
+    usual = _speed(alone.get(against, ()))
+    found = {}
+    for label, runs in rows.items():
+        if measured := _measured(study, known, runs):
+            found[label] = _Cost(measured, measured=True)
+        elif usual and (speed := _speed(alone[label])):
+            found[label] = _Cost(usual / speed)
+        else:
+            timed = _speed([read for _, read in runs])
+            found[label] = _Cost(None, shared=bool(timed and sharing & {label, against}))
+    return found
+
+
+def _was_alone(study: PlannedStudy, journal: Journal, run: PlannedRun) -> bool:
+    """Whether its time is its own. Of former versions' runs only the plan tells."""
+    shared = journal.shared(run.name)
+    return study.plan.parallel == 1 if shared is None else not shared
+
+
+def _measured(
+    study: PlannedStudy, known: Costs, runs: Sequence[tuple[PlannedRun, ReportedRun]]
+) -> float | None:
+    """One seed stands for all; variants may differ in what they cost."""
+    run = runs[0][0]
+    cost = known.known.get(run.branch)
+    if cost is None or (study.plan.variants and cost.variant != run.variant):
+        return None
+    return known.relative(run.branch)
+
+
+def _notes(costs: Mapping[str, _Cost], known: Costs) -> Iterator[str]:
+    if any(cost.measured for cost in costs.values()):
+        yield known.note
+    if any(cost.shared for cost in costs.values()):
+        yield (
+            "no cost where runs shared the machine, since their time is not their own; "
+            "`accord study PLAN --costs` measures each branch by itself"
+        )
+
+
+def _branches(name: str, rows: Rows, costs: Mapping[str, _Cost]) -> Grid:
     head = ["branch", "models", "zero-shot", "off target", "weights", "gold tokens", "cost"]
-    cells = ([label, *_cost(runs, usual)] for label, runs in read.items())
+    cells = (
+        [label, *_facts([run for _, run in runs]), times(costs[label].value)]
+        for label, runs in rows.items()
+    )
     return grid(f"{name}: what it is, and what it took", head, cells)
 
 
-def _cost(runs: Sequence[ReportedRun], usual: float | None) -> Iterator[str]:
-    first, speed = runs[0], _speed(runs)
+def _facts(runs: Sequence[ReportedRun]) -> Iterator[str]:
+    """Means over seeds."""
+    first = runs[0]
     weights = parameters(first.experiment)
     pivots = only_by_pivots(first.evaluation)
     group = "zero_shot_via_pivot" if pivots else "zero_shot"
     off = [run.evaluation.averages[group].off_target for run in runs if _has(run, group)]
     known = [rate for rate in off if rate is not None]
+    gold = fmean(run.history.gold_tokens for run in runs)
     yield "one" if weights else "per direction"
     yield "by pivot" if pivots else "direct"
     yield percent(fmean(known)) if known else NONE
     yield f"{weights / 1e6:.1f} M" if weights else NONE
-    yield f"{fmean(run.history.gold_tokens for run in runs) / 1e6:.1f} M" if speed else NONE
-    yield f"×{usual / speed:.2f}" if usual and speed else NONE
+    yield f"{gold / 1e6:.1f} M" if gold else NONE
 
 
 def _speed(runs: Sequence[ReportedRun]) -> float | None:
