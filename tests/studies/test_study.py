@@ -196,6 +196,16 @@ def test_the_archive_has_all_but_checkpoints(made, tmp_path):
     assert (there / "table.md").read_text() == (tmp_path / "out/table.md").read_text()
 
 
+def test_the_archive_keeps_what_another_call_has_made(made, tmp_path):
+    archive = ("--seeds", "1", "--pack", "kept.tar.gz")
+    made("--only", "Basic", *archive)
+    made("--only", "Agree, hard", *archive)
+    made("--only", "Agree, hard", *archive, failing="agree", code=1, evaluate={"beam": 9})
+    there = unpacked(tmp_path / "kept.tar.gz", tmp_path / "there")
+    assert (there / "basic-1/evaluation/test-beam4/evaluation.json").is_file()
+    assert (there / "agree-hard-1/evaluation/test-beam4/evaluation.json").is_file()
+
+
 def test_the_same_text_is_packed_once(tmp_path):
     for name in "ab":
         (tmp_path / name / "evaluation/x").mkdir(parents=True)

@@ -113,28 +113,33 @@ def _whole(given: str | None) -> tuple[int, ...] | None:
 
 
 def _keeper(found: "PlannedStudy", archive: Path | None, volume: int | None) -> Callable[[], None]:
-    from accord.studies.runner import pack
-
     if archive is not None:  # a place that cannot be written to shows before the work
-        pack((), (), archive, volume)
+        _pack(found, archive, volume)
     return partial(_keep, found, archive, volume)
 
 
 def _keep(found: "PlannedStudy", archive: Path | None, volume: int | None) -> None:
     """What there is so far; runs go on where that fails, for example since one is written."""
     from accord.errors import AccordError
-    from accord.studies.runner import pack
     from accord.studies.study_table import write_table
 
     page = found.out / "table.md"
     try:
         write_table(found, page)
         if archive is not None:
-            runs = [run.directory for run in found.runs if run.directory.is_dir()]
-            others = [file for file in (page, found.out / "costs.json") if file.is_file()]
-            pack(runs, others, archive, volume)
+            _pack(found, archive, volume)
     except (OSError, AccordError) as error:
         typer.echo(f"accord: note: {page} or the archive was not written: {error}", err=True)
+
+
+def _pack(found: "PlannedStudy", archive: Path, volume: int | None) -> None:
+    """All runs of the study, also those that --only or --seeds leave alone: the archive of before
+    may have been the only copy that was kept of them."""
+    from accord.studies.runner import pack
+
+    runs = sorted(file.parent for file in found.out.glob("*/experiment.yaml"))
+    others = [file for name in ("table.md", "costs.json") if (file := found.out / name).is_file()]
+    pack(runs, others, archive, volume)
 
 
 def _say(quiet: bool, text: str) -> None:
