@@ -87,6 +87,16 @@ def test_both_sides_are_heard_once(tmp_path):
     config(tmp_path, STAR, *(f"objective.complete.{item}" for item in changes[:2]))
 
 
+def test_a_whole_softmax_is_for_targets_that_a_teacher_made(tmp_path):
+    changes = [
+        "objective.complete=word-sampling",
+        "objective.complete.parts=[distillation, round-trip]",
+    ]
+    message = complaint(tmp_path, STAR, *changes)
+    assert "key objective.complete.teacher.tokens" in message
+    assert "targets of round-trip are gold" in message
+
+
 def test_a_whole_softmax_is_of_one_sentence(tmp_path):
     changes = ["objective.complete=word-sampling", "objective.complete.teacher.vote=0.5"]
     message = complaint(tmp_path, STAR, *changes)

@@ -37,6 +37,20 @@ def test_in_a_star_the_centre_teaches():
     assert Triads(STAR, PARTS[1:]).trained("de", "fr") == (Direction("fr", "de"),)
 
 
+def test_a_round_trip_trains_a_direction_with_data_and_makes_no_translation_of_its_own():
+    triads = Triads(STAR, [*PARTS, "round-trip"])
+    assert triads.returned("en", "fr") == (Direction("fr", "en"),)
+    assert triads.thirds("en", "de") == ("es", "fr")
+    assert triads.thirds("de", "en") == ()
+    assert set(triads.directions([("en", "de"), ("en", "es")])) == {
+        *(Direction(*d.split("-")) for d in "de-es de-fr es-de es-fr fr-de fr-es".split()),
+        *(Direction(x, "en") for x in ("de", "es", "fr")),
+    }
+    assert Triads(STAR, PARTS).returned("en", "fr") == ()
+    alone = Triads(STAR, ["round-trip"])
+    assert not alone.any_of([("en", "de"), ("en", "es"), ("en", "fr")])
+
+
 def test_detours_of_a_target():
     assert detours(STAR, "all", "de") == ["en", "es", "fr"]
     assert detours(STAR, "zero-shot", "de") == ["es", "fr"]

@@ -12,7 +12,14 @@ from accord.config.objectives import (
 )
 from accord.config.schema import Experiment, pair_languages
 from accord.config.section import Complaint, Location
-from accord.config.third_languages import Auxiliary, Triads, detours, round_trips
+from accord.config.third_languages import (
+    BACK_TRANSLATION,
+    ROUND_TRIP,
+    Auxiliary,
+    Triads,
+    detours,
+    round_trips,
+)
 
 
 def bad_objective(experiment: Experiment) -> Iterator[Complaint]:
@@ -211,11 +218,11 @@ def _bad_whole_softmax(config: CompleteConfig) -> Iterator[Complaint]:
     loc: Location = ("objective", "complete", "teacher", "tokens")
     if config.teacher.tokens != "all":
         return
-    if "back-translation" in config.parts:
+    if gold := [part for part in config.parts if part in (BACK_TRANSLATION, ROUND_TRIP)]:
         yield (
             loc,
             "all tokens are wanted as the teacher finds them likely, but targets of "
-            "back-translation are gold",
+            f"{' and '.join(gold)} are gold",
             "set objective.complete.parts to [distillation], or tokens to 64 or less",
         )
     if config.teacher.checkpoint == "ensemble":

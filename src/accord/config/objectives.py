@@ -171,11 +171,12 @@ class CompleteConfig(Section):
     weight: fewer cost less and make the gradient noisier, but change nothing in what is
     optimised."""
     parts: Annotated[
-        tuple[Literal["distillation", "back-translation", "latent"], ...], Field(min_length=1)
+        tuple[Literal["distillation", "back-translation", "latent", "round-trip"], ...],
+        Field(min_length=1),
     ] = ("distillation", "back-translation")
     """What a translation z of one side is used for. distillation: the other side into z.
     back-translation: z into the other side, which is gold. latent: two translations of one side
-    into each other."""
+    into each other. round-trip, beside others: z back into its own side, a direction with data."""
     directions: Annotated[tuple[Pair, ...], Field(min_length=1)] | None = None
     """Only these directions get synthetic pairs, for example [es-fr]; by default all that can."""
     pairs: Annotated[Whole, Field(ge=1)] = 100_000

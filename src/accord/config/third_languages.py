@@ -87,13 +87,16 @@ def detours(graph: TranslationGraph, law: Literal["all", "zero-shot"], target: s
 
 
 DISTILLATION, BACK_TRANSLATION, LATENT = "distillation", "back-translation", "latent"
+ROUND_TRIP = "round-trip"
 
 
 @dataclass(frozen=True)
 class Triads:
-    """What a translation z into a third language serves for; only directions without data are
-    trained. `distillation`: the pupil's sentence into z. `back-translation`: z into the pupil's
-    sentence. `latent`: z into a translation of the same sentence into a fourth language, and back.
+    """What a translation z into a third language serves for: directions without data.
+    `distillation`: the pupil's sentence into z. `back-translation`: z into the pupil's sentence.
+    `latent`: z into a translation of the same sentence into a fourth language, and back. Only
+    `round-trip`, z into the teacher's sentence, is for directions with data too; no translation is
+    made for it alone.
     """
 
     graph: TranslationGraph
@@ -108,10 +111,12 @@ class Triads:
         only = None if asked is None else [Direction(*pair_languages(pair)) for pair in asked]
         return Triads(graph, config.parts, only)
 
+    def _is_wanted(self, direction: Direction) -> bool:
+        return self.only is None or direction in self.only
+
     def _is_new(self, direction: Direction) -> bool:
-        """Whether synthetic pairs may train this direction."""
-        wanted = self.only is None or direction in self.only
-        return wanted and not self.graph.is_supervised(*direction)
+        """Whether synthetic pairs may train this direction, which has no others."""
+        return self._is_wanted(direction) and not self.graph.is_supervised(*direction)
 
     def trained(self, pupil: str, third: str) -> tuple[Direction, ...]:
         """The directions that a translation into `third` is used for beside the pupil's side."""
@@ -131,6 +136,11 @@ class Triads:
             return ()
         both = Direction(third, fourth), Direction(fourth, third)
         return tuple(d for d in both if self._is_new(d))
+
+    def returned(self, teacher: str, third: str) -> tuple[Direction, ...]:
+        """The direction that a translation is used for with the sentence it was made from."""
+        back = Direction(third, teacher)
+        return (back,) if ROUND_TRIP in self.parts and self._is_wanted(back) else ()
 
     def thirds(self, teacher: str, pupil: str) -> tuple[str, ...]:
         """The languages into which the teacher's side of a pair is worth translating."""
@@ -157,7 +167,7 @@ class Triads:
         found: set[Direction] = set()
         for teacher, pupil in (side for one, two in pairs for side in ((one, two), (two, one))):
             for third in self.thirds(teacher, pupil):
-                found.update(self.trained(pupil, third))
+                found.update(self.trained(pupil, third), self.returned(teacher, third))
                 for fourth in self.fourths(teacher, pupil, third):
                     found.update(self.latent(third, fourth))
         return tuple(direction for direction in self.graph.directions if direction in found)

@@ -46,7 +46,7 @@ WARM_UP, UPDATES, AFTER = 100, 300, 50
 """Updates that are made but not counted, the last that counts, and how many come after it."""
 LINE, ROUND = 50, 50
 """Updates of a line of the log, and about those that a round of synthetic pairs lasts."""
-_EXAMPLES = {"distillation": 1, "back-translation": 1, "latent": 2}
+_EXAMPLES = {"distillation": 1, "back-translation": 1, "latent": 2, "round-trip": 1}
 """What a translated pair gives, by the part of Complete."""
 
 

@@ -139,12 +139,26 @@ def test_pairs_of_each_part():
     assert latent == [("es-fr", [7, 8], [9]), ("fr-es", [9], [7, 8])]
 
 
+def test_translations_also_return_to_the_sentences_they_were_made_from():
+    there = Triads(GRAPH, ["distillation"])
+    back = Triads(GRAPH, ["distillation", "round-trip"])
+    returned = [
+        ("es-en", [7, 8], [1]),
+        ("fr-en", [5, 5, 5], [10]),
+        ("fr-en", [6], [0]),
+        ("fr-en", [9], [1]),
+    ]
+    assert pairs(ROUND.pairs(GOLD, back)) == sorted(pairs(ROUND.pairs(GOLD, there)) + returned)
+    only = Triads(GRAPH, ["distillation", "round-trip"], [Direction("de", "fr")])
+    assert {direction for direction, _, _ in pairs(ROUND.pairs(GOLD, only))} == {"de-fr"}
+
+
 def test_each_line_knows_its_translation():
-    every = Triads(GRAPH, ["distillation", "latent"])
+    every = Triads(GRAPH, ["distillation", "latent", "round-trip"])
     for made in ROUND.pairs(GOLD, every):
         for side, rows in zip(made.corpus.sides, made.translations, strict=True):
             if rows is None:
-                assert made.corpus.languages[0] in ("de", "es")
+                assert made.corpus.languages[0] in ("de", "es", "en")
                 assert side is made.corpus.sides[0]
             else:
                 theirs = [ROUND.sentences[i].tolist() for i in rows]

@@ -226,12 +226,13 @@ def test_a_teacher_may_say_how_sure_it_was(toy, tmp_path, seen):
     [
         {"parts": ["distillation"]},
         {"parts": ["back-translation"], "uses": 3},
+        {"parts": ["distillation", "round-trip"]},
         {"teacher": {"vote": 0.5}, "search": {"vocabulary": "target"}},
         {"teacher": {"tokens": 3}, "parts": ["distillation", "back-translation", "latent"]},
         {"search": {"beam": 3, "nbest": 2}, "select": "agreement"},
         {"filters": {**OPEN, "round_trip": -50.0}, "every": 3},
     ],
-    ids=["distillation", "back-translation", "vote", "tokens", "agreement", "round-trip"],
+    ids=["distillation", "back-translation", "return", "vote", "tokens", "agreement", "round-trip"],
 )
 def test_every_option_trains_and_resumes(toy, tmp_path, keys):
     chosen = complete(**keys)
@@ -515,6 +516,7 @@ def test_the_guard_keeps_bad_teachers_out(toy, tmp_path, monkeypatch, kind):
         ({"filters": {"length_ratio": [2.0, 1.0]}}, "no length", "length_ratio"),
         ({"teacher": {"run": "no-such-run"}}, "no run directory", "no-such-run"),
         ({"parts": ["latent"]}, "no training pair can be completed", "objective.complete"),
+        ({"parts": ["round-trip"]}, "no training pair can be completed", "objective.complete"),
     ],
 )
 def test_what_cannot_be_done_is_said_at_once(toy, tmp_path, keys, what, where):

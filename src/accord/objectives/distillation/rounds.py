@@ -87,7 +87,7 @@ class Round:
             return None  # it follows from its teacher, and is made anew
 
     def pairs(self, gold: Sequence[ParallelCorpus], triads: Triads) -> list[MadePairs]:
-        """The pairs to train on, each corpus with the directions that are without data."""
+        """The pairs to train on, each corpus with the directions that it is for."""
         found = [*self._beside_gold(gold, triads), *self._latent(triads)]
         if not found:
             counts = ", ".join(f"{name} {n:,}" for name, n in self.facts["fates"].items() if n)
@@ -103,10 +103,15 @@ class Round:
         keys_N3 = np.stack([of.corpus_N, of.side_N, of.language_N], axis=1)
         for c, side, language in np.unique(keys_N3, axis=0).tolist():
             rows = np.flatnonzero((keys_N3 == (c, side, language)).all(axis=1))
-            pupil, third = gold[c].languages[1 - side], triads.graph.languages[language]
-            if directions := triads.trained(pupil, third):
-                sides = taken(gold[c].sides[1 - side], of.line_N[rows]), self._taken(rows)
-                yield MadePairs(ParallelCorpus((pupil, third), sides, directions), (None, rows))
+            teacher, pupil = gold[c].languages[side], gold[c].languages[1 - side]
+            third = triads.graph.languages[language]
+            for other, number, directions in (
+                (pupil, 1 - side, triads.trained(pupil, third)),
+                (teacher, side, triads.returned(teacher, third)),
+            ):
+                if directions:
+                    sides = taken(gold[c].sides[number], of.line_N[rows]), self._taken(rows)
+                    yield MadePairs(ParallelCorpus((other, third), sides, directions), (None, rows))
 
     def _latent(self, triads: Triads) -> Iterator[MadePairs]:
         of = self.origins
