@@ -1,5 +1,6 @@
 """What many tests need: small corpora made on the spot, and experiment files for them."""
 
+import os
 import random
 import sys
 
@@ -8,6 +9,16 @@ import numpy as np
 import pytest
 
 from toy_corpus import sentence, write_experiment, write_lines
+
+# A test says the same thing on every machine: libraries take the instructions that all of them
+# have, and not the newest ones of the processor. Some virtual machines announce matrix units (AMX)
+# that kill the process which uses them. Before torch is loaded; processes of tests inherit it.
+for _library, _instructions in {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "MKL_CBWR": "AVX2,STRICT",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+}.items():
+    os.environ.setdefault(_library, _instructions)
 
 # A test says the same thing on every run: examples are drawn from the test's own name, and a busy
 # machine is no failure. `pytest --hypothesis-profile=search` looks for new ones instead.
