@@ -85,8 +85,18 @@ def test_the_first_updates_and_those_after_the_last_do_not_count():
     lines += [line(step, kind="pool") for step in (130, 250, 251, 400, 401)]
     # From update 120 on: the first line after 220 ends at 250, the last before 420 at 400.
     assert costs.counted(lines, began=120) == (150, 300 + 350 + 400, 3e4, 2)
-    assert costs.counted(lines[:3], began=120) == (0, 0.0, 0.0, 0)
+    assert costs.counted(lines[:2], began=120) == (0, 0.0, 0.0, 0)
+    assert costs.counted([], began=120) == (0, 0.0, 0.0, 0)
     assert costs.counted([line(step) for step in range(50, 351, 50)], began=0) == (200, 8, 4e4, 0)
+
+
+def test_of_a_branch_whose_time_was_up_the_second_half_counts():
+    slow = [line(step, seconds=float(step)) for step in range(25, 126, 25)]
+    slow.append(line(76, kind="pool"))
+    assert costs.counted(slow, began=0) == (50, 100 + 125, 2e4, 1)  # of 125 updates the last 50
+    # Where it has made more than twice the first updates, only these are left out.
+    late = [line(step) for step in range(50, 251, 50)]
+    assert costs.counted(late, began=0)[0] == 150
 
 
 def cost(seconds, device="a GPU"):
@@ -132,7 +142,8 @@ def test_each_branch_is_trained_a_little_further_by_itself(made, tmp_path):
         "training.init_from": "out/burn-in-1",
         "run": "out/costs/basic-1",
         "training.steps": BEGAN + 350,
-        "training.log_every": 50,
+        "training.branch_minutes": 0.5,
+        "training.log_every": 25,
         "training.save_every": BEGAN + 350,
         "training.keep": 1,
         "training.loggers": [],
@@ -152,16 +163,16 @@ def test_each_branch_is_trained_a_little_further_by_itself(made, tmp_path):
     assert not list(tmp_path.glob("out/costs/*/checkpoints"))
 
 
-def test_nothing_ends_by_the_clock(made):
+def test_no_branch_ends_by_its_own_clock(made):
     timed = {
         "training.steps": 20,
         "training.branch_minutes": 5,
         "training.optimizer": {"kind": "adam", "decay_minutes": 1},
     }
     (found,) = made("--seeds", "1", "--costs", branches={"Basic": timed}).measured
-    for key in ("training.branch_minutes", "training.optimizer.decay_minutes"):
-        assert found[key] is None
+    assert found["training.optimizer.decay_minutes"] is None
     assert "training.minutes" not in found
+    assert found["training.branch_minutes"] == 0.5
 
 
 def test_rounds_are_so_short_that_several_count(made, tmp_path):
@@ -206,13 +217,14 @@ def test_others_are_measured_when_a_branch_fails(made, tmp_path):
     assert written(tmp_path)["branches"]["Agree, hard"]["cost"] == 2.5
 
 
-def test_some_branches_have_no_cost(made):
+def test_some_branches_have_no_cost(made, monkeypatch):
     none = {"training.steps": 20, "training.init_from": None}
     branches = {
         "Basic": {**none, "objective.agreement": {"weight": 0.3, "start": 50}},
         "Phrases": {"model": {"kind": "phrase-based"}, "training": {}, "training.init_from": None},
         "Afresh": {**none, "objective.agreement": {"weight": 0.3, "start": 5000}},
     }
+    monkeypatch.setattr(costs, "prepared", lambda experiment: experiment.model.is_network)
     accord = made("--seeds", "1", "--costs", branches=branches)
     (basic,) = accord.measured
     assert basic["training.steps"] == 350

@@ -8,6 +8,7 @@ further by itself, one after the other:
 
 The first updates do not count: kernels are compiled, CUDA graphs recorded, first rounds waited for.
 Nor do the last ones: towards its end, training makes no further rounds of synthetic pairs.
+A slow branch ends by the clock, and the second half of what it has done counts.
 """
 
 import json
@@ -44,7 +45,9 @@ from accord.studies.runner import is_trained, not_prepared
 
 WARM_UP, UPDATES, AFTER = 100, 300, 50
 """Updates that are made but not counted, the last that counts, and how many come after it."""
-LINE, ROUND = 50, 50
+MINUTES = 0.5
+"""Of updates, after which a slow branch ends all the same."""
+LINE, ROUND = 25, 50
 """Updates of a line of the log, and about those that a round of synthetic pairs lasts."""
 _EXAMPLES = {"distillation": 1, "back-translation": 1, "latent": 2, "round-trip": 1}
 """What a translated pair gives, by the part of Complete."""
@@ -176,7 +179,11 @@ def unmeasured(run: PlannedRun) -> str:
 
 def measurements(study: PlannedStudy, journal: Journal, costs: Costs) -> list[Measurement]:
     """One for each branch, of the first seed or variant; what they go on from must be there."""
-    runs = [run for run in study.runs if run.variant == study.variants[0]]
+    runs = [
+        run
+        for run in study.runs
+        if run.variant == study.variants[0] and (run in study.origins or not unmeasured(run))
+    ]
     for run in runs:
         if run in study.origins and not is_trained(run, journal):
             raise AccordError(
@@ -190,7 +197,7 @@ def measurements(study: PlannedStudy, journal: Journal, costs: Costs) -> list[Me
     return [
         _measurement(study, run, began(run.experiment.training.init_from), costs)
         for run in runs
-        if run in study.branches and not unmeasured(run)
+        if run in study.branches
     ]
 
 
@@ -233,15 +240,15 @@ def _is_known(costs: Costs, branch: str, command: str) -> bool:
 
 
 def _settings(experiment: Experiment, began: int) -> dict[str, Any]:
-    """Nothing but updates, none of them by the clock, with every objective from the first on."""
+    """Nothing but updates, with every objective from the first on, and a rate that they set."""
     steps, training = began + UPDATES + AFTER, experiment.training
     clock = {
         "training.minutes": training.minutes,
-        "training.branch_minutes": training.branch_minutes,
         "training.optimizer.decay_minutes": training.optimizer.decay_minutes,
     }
     return {
         "training.steps": steps,
+        "training.branch_minutes": MINUTES,
         "training.log_every": LINE,
         "training.save_every": steps,
         "training.keep": 1,
@@ -363,6 +370,8 @@ def counted(lines: Iterable[Mapping[str, Any]], began: int) -> tuple[int, float,
     found = list(lines)
     train = [line for line in found if line["kind"] == "train"]
     first, last = began + WARM_UP, began + UPDATES
+    if train and train[-1]["step"] < last:  # slow: its time was up
+        first = min(first, (began + train[-1]["step"]) // 2)
     taken = [
         (before["step"], line)
         for before, line in pairwise(train)
