@@ -9,6 +9,7 @@ it is never done on the stream that is recorded.
 import functools
 import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -28,6 +29,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self._pool = torch.cuda.graph_pool_handle()
+        self._recorded = weakref.WeakSet[torch.cuda.CUDAGraph]()
 
     def __call__(
         self, function: Action, *, warm_ups: int = 1, before: Action | None = None
@@ -49,6 +51,9 @@ class Recorder:
             if before is not None:
                 before()
             graph = torch.cuda.CUDAGraph()
+            if not self._recorded:  # a pool ends with the last of its graphs
+                self._pool = torch.cuda.graph_pool_handle()
+            self._recorded.add(graph)
             with _nothing_collected(), torch.cuda.graph(graph, self._pool, recorded, _MODE):
                 function()
 
