@@ -247,6 +247,18 @@ def test_graphs_give_what_single_steps_give(feeding, beam, ngram):
     assert_same(graphed(*batch), eager(*batch))
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("beam", [1, 4])
+def test_graphs_are_given_up_and_recorded_anew_where_batches_get_larger(beam):
+    model = gnmt(3, ends=1.4).cuda()
+    settings = SearchSettings(beam=beam, nbest=beam)
+    graphed = BeamSearch(model, settings, FORBIDDEN.cuda())
+    eager = BeamSearch(model, settings, FORBIDDEN.cuda(), graphs=False)
+    for seed, count in enumerate((1, 70, 300, 70, 1, 600, 20)):
+        batch = padded(random_sources(count, seed), CPU)
+        assert_same(graphed(*batch), eager(*batch))
+
+
 def assert_same(one, two) -> None:
     for mine, theirs in zip(one, two, strict=True):
         assert [item.ids for item in mine] == [item.ids for item in theirs]
