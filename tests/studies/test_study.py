@@ -5,6 +5,7 @@ import math
 import stat
 import subprocess
 import tarfile
+import threading
 import time
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from accord.studies.journal import Journal
 from accord.studies.plan import find_plan, plan_study
 from accord.studies.study_table import study_tables
 from made_runs import experiment
-from made_studies import PLAN, follower
+from made_studies import PLAN, Accord, follower
 
 PLANS = sorted((Path(__file__).parents[2] / "recipes/plans").glob("*.yaml"))
 SIZES = {
@@ -243,6 +244,53 @@ def test_others_go_on_when_a_run_fails(made, tmp_path):
         "burn-in-2",
     ]
     assert "burn-in-1: train failed\naccord: no memory" in accord.said
+
+
+class SmallGpu(Accord):
+    """Has room for so much training at a time; what finds none fails as PyTorch does."""
+
+    def __init__(self, room, together):
+        super().__init__()
+        self.room, self.lock = room, threading.Lock()
+        self.now, self.failures, self.beside = 0, [], {}
+        self.together = threading.Barrier(together)  # so that as many are at work at first
+
+    def run(self, arguments, seconds):
+        run = next((x.removeprefix("run=") for x in arguments if x.startswith("run=")), None)
+        if arguments[0] != "train" or "burn-in" in run:
+            return super().run(arguments, seconds)
+        with self.lock:
+            self.now += 1
+            self.beside[run] = self.now
+        if not self.failures:
+            self.together.wait(timeout=60)
+        try:
+            with self.lock:
+                if self.now > self.room:
+                    self.failures.append(run)
+                    raise subprocess.CalledProcessError(1, "accord", stderr="CUDA out of memory.")
+            return super().run(arguments, seconds)
+        finally:
+            with self.lock:
+                self.now -= 1
+
+
+def test_what_finds_no_memory_beside_others_is_run_again_beside_fewer(made, tmp_path):
+    branches = {f"B{number}": {"training.steps": 20} for number in range(4)}
+    gpu = SmallGpu(room=1, together=4)
+    options = ("--seeds", "1", "--parallel", "4")
+    accord = made(*options, accord=gpu, branches=branches, against=None)
+    assert len(gpu.failures) >= 3
+    assert "no memory left on the GPU; it is run again, with 1 beside it at most" in accord.said
+    assert sorted(accord.trained) == ["b0-1", "b1-1", "b2-1", "b3-1", "burn-in-1"]
+    assert len(accord.evaluated) == 4
+
+
+def test_what_finds_no_memory_alone_has_failed(made):
+    gpu = SmallGpu(room=0, together=1)
+    accord = made("--seeds", "1", accord=gpu, branches={"Basic": {"training.steps": 20}}, code=1)
+    assert len(gpu.failures) == 1
+    assert "basic-1: train failed\nCUDA out of memory." in accord.said
 
 
 def test_training_that_ctrl_c_ended_has_saved_so_its_time_counts(made, tmp_path):

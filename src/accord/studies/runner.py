@@ -125,6 +125,22 @@ def not_prepared(study: PlannedStudy, run: PlannedRun) -> AccordError:
     )
 
 
+@dataclass(eq=False)
+class _AtWork:
+    """A command that is being carried out, and how many others at most were so beside it."""
+
+    command: StudyCommand
+    others: int = 0
+
+
+class _NoRoomError(Exception):
+    """A command found no memory left on the GPU; so many others were at work beside it."""
+
+    def __init__(self, others: int) -> None:
+        super().__init__(others)
+        self.others = others
+
+
 class Runner:
     """Carries a study out; `say` is told what came of every command."""
 
@@ -141,8 +157,8 @@ class Runner:
         self._end = None if minutes is None else time.monotonic() + 60 * minutes
         self._news: SimpleQueue[str] = SimpleQueue()
         self._total = sum(1 for _ in commands(study, journal))
-        self._count, self._lock = 0, threading.Lock()
-        self._busy: list[StudyCommand] = []
+        self._count, self._lock = 0, threading.Condition()
+        self._busy: list[_AtWork] = []
 
     def make(self, keep: Callable[[], None]) -> int:
         """Train and evaluate everything; how many branches failed. `keep` saves what there is."""
@@ -199,24 +215,34 @@ class Runner:
                 self._news.put("evaluated")
 
     def _attempt(self, item: StudyCommand, title: str) -> bool:
-        """Run a command, say what came of it; whether it went well. Others go on all the same."""
-        seconds = self._seconds(item)
-        if self._processes.stopped:
-            return False
-        if seconds <= 0:
-            self._say(f"{title}: no time left to {item.kind}")
-            return False
-        began = time.monotonic()
-        try:
-            with self._at_work(item):
+        """Run a command, say what came of it; whether it went well. Others go on all the same.
+
+        One that finds no memory on a shared GPU is run again beside half as many others. Until then
+        its place stays empty, so that there are fewer from now on.
+        """
+        others = self.study.plan.parallel
+        while True:
+            try:
+                return self._try(item, title, others)
+            except _NoRoomError as error:
+                others = error.others // 2
+                beside = f"with {others} beside it at most" if others else "alone"
+                self._say(f"{title}: no memory left on the GPU; it is run again, {beside}")
+
+    def _try(self, item: StudyCommand, title: str, others: int) -> bool:
+        with self._at_work(item, others) as work:
+            seconds = self._seconds(item)
+            if self._processes.stopped:
+                return False
+            if seconds <= 0:
+                self._say(f"{title}: no time left to {item.kind}")
+                return False
+            began = time.monotonic()
+            try:
                 printed = self._processes.run(item.arguments, seconds)
-        except subprocess.CalledProcessError as error:
-            if item.kind == "train" and error.returncode == 128 + signal.SIGINT:
-                # Ctrl-C goes to training as well: it has saved, and its time counts.
-                self._journal.add(item.run.name, time.monotonic() - began, False)
-            elif not self._processes.stopped:
-                self._say(f"{title}: {item.kind} failed\n{(error.stderr or '')[-2000:].strip()}")
-            return False
+            except subprocess.CalledProcessError as error:
+                self._ended_badly(work, title, error, time.monotonic() - began)
+                return False
         taken = time.monotonic() - began
         up = taken > seconds
         if item.kind == "train":
@@ -227,20 +253,38 @@ class Runner:
         self._say(f"{title}: {said} ({taken:.0f} s{', told to stop' if up else ''})")
         return True
 
+    def _ended_badly(
+        self, work: _AtWork, title: str, error: subprocess.CalledProcessError, taken: float
+    ) -> None:
+        item, said = work.command, error.stderr or ""
+        if item.kind == "train" and error.returncode == 128 + signal.SIGINT:
+            # Ctrl-C goes to training as well: it has saved, and its time counts.
+            self._journal.add(item.run.name, taken, False)
+        elif not self._processes.stopped:
+            if "out of memory" in said and work.others:
+                raise _NoRoomError(work.others)
+            self._say(f"{title}: {item.kind} failed\n{said[-2000:].strip()}")
+
     @contextmanager
-    def _at_work(self, item: StudyCommand) -> Iterator[None]:
-        """Note of all training that goes on whether it shares the machine."""
+    def _at_work(self, item: StudyCommand, others: int) -> Iterator[_AtWork]:
+        """Wait until so few others are at work, and note of all training that goes on whether it
+        shares the machine."""
+        work = _AtWork(item)
         with self._lock:
-            self._busy.append(item)
-            if len(self._busy) > 1:
-                for each in self._busy:
-                    if each.kind == "train":
-                        self._journal.share(each.run.name)
+            while not self._processes.stopped and len(self._busy) > others:
+                self._lock.wait(1.0)
+            self._busy.append(work)
+            beside = len(self._busy) - 1
+            for each in self._busy if beside else ():
+                each.others = max(each.others, beside)
+                if each.command.kind == "train":
+                    self._journal.share(each.command.run.name)
         try:
-            yield
+            yield work
         finally:
             with self._lock:
-                self._busy.remove(item)
+                self._busy.remove(work)
+                self._lock.notify_all()
 
     def _seconds(self, item: StudyCommand) -> float:
         """How long a command may take, with those that come after it in mind."""
