@@ -27,7 +27,7 @@ demo: $(READY)
 	$(BIN)/accord demo
 
 test: $(READY)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3  # two cores are enough: a quarter of the time a test waits for a process that it started
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from accord.cli import app
 from accord.cli.command import OLD_NAMES
+from toy_training import run_command
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
@@ -27,15 +28,12 @@ COMMANDS = (
 
 
 def accord(*arguments, cwd=None, code=0, said=None, **variables):
-    run = subprocess.run(
-        [sys.executable, "-m", "accord", *map(str, arguments)],
-        capture_output=True,
-        input=said,
-        text=True,
-        cwd=cwd,
-        check=False,
-        env={**os.environ, **variables},
-    )
+    line = [str(each) for each in arguments]
+    if variables:  # only a new interpreter reads them all
+        fresh, env = [sys.executable, "-m", "accord", *line], {**os.environ, **variables}
+        run = subprocess.run(fresh, capture_output=True, text=True, cwd=cwd, check=False, env=env)
+    else:
+        run = run_command(line, cwd=cwd, said=said)
     assert run.returncode == code, run.stderr
     assert "Traceback" not in run.stderr
     return run
@@ -271,7 +269,7 @@ def less(command):
     """What is shown in full is tried with a few steps or sentences, or as a plan."""
     if command.startswith("train"):
         return ["--set", f"training.steps={6 if 'agree' in command else 3}"]
-    few = {"evaluate": ["--limit", "20"], "export": ["--check", "24"], "reproduce": ["--dry-run"]}
+    few = {"evaluate": ["--limit", "5"], "export": ["--check", "24"], "reproduce": ["--dry-run"]}
     return few.get(command.split()[0], [])
 
 

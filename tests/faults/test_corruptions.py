@@ -1,6 +1,6 @@
 """Random damage to every file of a store, a run, an evaluation and an export.
 
-`make faults` tries 2,000 times and prints the table; without it, as often as fits into 45 seconds.
+`make faults` tries 2,000 times and prints the table; without it, as often as fits into 20 seconds.
 """
 
 import random
@@ -66,7 +66,7 @@ def part_of(place, part):
 
 def test_no_damage_goes_unnoticed(place, tmp_path):
     restore = Restored([place.root, place.toy.parent], tmp_path / "kept")
-    choose, table, going = random.Random(18), Table(), limits("ACCORD_FAULTS", 45)
+    choose, table, going = random.Random(18), Table(), limits("ACCORD_FAULTS", 20)
     expected = {}
     for commands in readers(place).values():
         for command in commands:

@@ -1,6 +1,6 @@
 """kill -9 at any step of writing, again and again: in the end the result is the same as ever.
 
-`make faults` kills 200 times and prints the table; without it, as often as fits into 45 seconds.
+`make faults` kills 200 times and prints the table; without it, as often as fits into 20 seconds.
 """
 
 import random
@@ -43,7 +43,7 @@ def exporting(place):
 
 def test_killed_at_any_step_of_writing(place, tmp_path):
     restore = Restored([place.root, place.toy.parent], tmp_path / "kept")
-    choose, table, going = random.Random(9), Table(), limits("ACCORD_KILLS", 45)
+    choose, table, going = random.Random(9), Table(), limits("ACCORD_KILLS", 20)
     expected = {}
     for name, (_, _, finish) in cases(place).items():
         expected[name] = finish()

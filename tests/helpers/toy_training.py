@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -261,6 +262,28 @@ def run_fork(args: list[str], output: Path, fault: Fault | None = None) -> int:
     process = fork(args, output, fault)
     process.join()
     return process.exitcode
+
+
+def run_command(
+    args: list[str], *, cwd: Path | None = None, said: str | None = None
+) -> subprocess.CompletedProcess:
+    """As a user types it, in a process of its own; but torch is imported already."""
+    with tempfile.TemporaryDirectory() as folder:
+        streams = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
+        streams[0].write_text(said or "", encoding="utf-8")
+        process = _FORKS.Process(target=_typed, args=(args, streams, cwd or Path.cwd()))
+        process.start()
+        process.join()
+        printed = [path.read_text(encoding="utf-8") for path in streams[1:]]
+    return subprocess.CompletedProcess(args, process.exitcode, *printed)
+
+
+def _typed(args: list[str], streams: list[Path], cwd: Path) -> None:
+    os.chdir(cwd)
+    for number, path in enumerate(streams):
+        os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), number)
+    sys.argv = ["accord", *args]
+    cli.main()
 
 
 def torchrun(args: list[str], *options: str, fault: Fault | None = None) -> subprocess.Popen:

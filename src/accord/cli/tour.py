@@ -33,7 +33,7 @@ def demo(
     begin = [f"training.steps={first}"]
     more = [f"training.steps={last}", "training.init_from=demo/run", "run=demo/more"]
     agreeing = [f"training.steps={last}", f"objective.agreement.start={first}"]
-    limit = 20 if quick else None
+    limit = 5 if quick else None
     typer.echo("1. Text: 6,000 lines each of en-de, en-es and en-fr, half of them in all three\n")
     builtin(Path("demo/text"), force=True)
     typer.echo("\n2. The translation graph: six directions have data, six are zero-shot\n")
