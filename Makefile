@@ -26,8 +26,9 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/accord demo
 
+# Three at a time also on two cores: many tests wait for processes that they started.
 test: $(READY)
-	$(BIN)/pytest -n 3  # two cores are enough: a quarter of the time a test waits for a process that it started
+	$(BIN)/pytest -n 3
 
 check: $(READY)
 	$(BIN)/ruff format --check .
