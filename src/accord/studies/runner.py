@@ -237,6 +237,7 @@ class Runner:
             if seconds <= 0:
                 self._say(f"{title}: no time left to {item.kind}")
                 return False
+            self._note_sharing()
             began = time.monotonic()
             try:
                 printed = self._processes.run(item.arguments, seconds)
@@ -267,24 +268,27 @@ class Runner:
 
     @contextmanager
     def _at_work(self, item: StudyCommand, others: int) -> Iterator[_AtWork]:
-        """Wait until so few others are at work, and note of all training that goes on whether it
-        shares the machine."""
+        """Wait until no more others than these are at work."""
         work = _AtWork(item)
         with self._lock:
             while not self._processes.stopped and len(self._busy) > others:
                 self._lock.wait(1.0)
             self._busy.append(work)
-            beside = len(self._busy) - 1
-            for each in self._busy if beside else ():
-                each.others = max(each.others, beside)
-                if each.command.kind == "train":
-                    self._journal.share(each.command.run.name)
         try:
             yield work
         finally:
             with self._lock:
                 self._busy.remove(work)
                 self._lock.notify_all()
+
+    def _note_sharing(self) -> None:
+        """How many others each has beside it, and that training shares the machine."""
+        with self._lock:
+            beside = len(self._busy) - 1
+            for each in self._busy if beside else ():
+                each.others = max(each.others, beside)
+                if each.command.kind == "train":
+                    self._journal.share(each.command.run.name)
 
     def _seconds(self, item: StudyCommand) -> float:
         """How long a command may take, with those that come after it in mind."""
