@@ -252,7 +252,7 @@ class SmallGpu(Accord):
     def __init__(self, room, together):
         super().__init__()
         self.room, self.lock = room, threading.Lock()
-        self.now, self.failures, self.beside = 0, [], {}
+        self.now, self.failures = 0, []
         self.together = threading.Barrier(together)  # so that as many are at work at first
 
     def run(self, arguments, seconds):
@@ -261,7 +261,6 @@ class SmallGpu(Accord):
             return super().run(arguments, seconds)
         with self.lock:
             self.now += 1
-            self.beside[run] = self.now
         if not self.failures:
             self.together.wait(timeout=60)
         try:
@@ -275,7 +274,7 @@ class SmallGpu(Accord):
                 self.now -= 1
 
 
-def test_what_finds_no_memory_beside_others_is_run_again_beside_fewer(made, tmp_path):
+def test_what_finds_no_memory_beside_others_is_run_again_beside_fewer(made):
     branches = {f"B{number}": {"training.steps": 20} for number in range(4)}
     gpu = SmallGpu(room=1, together=4)
     options = ("--seeds", "1", "--parallel", "4")

@@ -240,7 +240,7 @@ def _is_known(costs: Costs, branch: str, command: str) -> bool:
 
 
 def _settings(experiment: Experiment, began: int) -> dict[str, Any]:
-    """Nothing but updates, with every objective from the first on, and a rate that they set."""
+    """Nothing but updates, with every objective from the first on; the rate follows them alone."""
     steps, training = began + UPDATES + AFTER, experiment.training
     clock = {
         "training.minutes": training.minutes,
