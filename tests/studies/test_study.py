@@ -106,10 +106,39 @@ def test_what_branches_read_is_trained_before_them_and_not_evaluated(made):
     assert "two names" in made("--seeds", "1", first=same, branches=reading, code=1).told
 
 
-def test_branches_wait_for_all_that_they_may_read(made):
+READING = {"training.steps": 20, "objective.complete.teacher.run": "{out}/language-model-{variant}"}
+
+
+def test_branches_wait_for_all_that_they_read_and_for_nothing_else(made):
     first = {"Language model": {"training.steps": 5}}
-    accord = made("--seeds", "1", first=first, failing="language-model", code=1)
-    assert sorted(accord.trained) == ["burn-in-1"]
+    branches = {"Basic": READING, "Other": {"training.steps": 20}}
+    accord = made("--seeds", "1", first=first, branches=branches, failing="language-model", code=1)
+    assert sorted(accord.trained) == ["burn-in-1", "other-1"]
+
+
+def test_what_no_chosen_branch_reads_is_not_trained(made):
+    first = {"Language model": {"training.steps": 5}}
+    fresh = {"training.init_from": None, "training.steps": 20}
+    branches = {"Basic": {"training.steps": 20}, "Reading": READING, "Fresh": fresh}
+    chosen = {"first": first, "branches": branches}
+    assert sorted(made("--seeds", "1", "--only", "Fresh", **chosen).trained) == ["fresh-1"]
+    assert sorted(made("--seeds", "1", "--only", "Reading", **chosen).trained) == [
+        "burn-in-1",
+        "language-model-1",
+        "reading-1",
+    ]
+
+
+def test_a_run_of_seed_10_does_not_read_that_of_seed_1(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(yaml.safe_dump({**PLAN, "experiment": "demo", "seeds": [1, 10]}), "utf-8")
+    study = plan_study(plan)
+    read = {
+        run.name: [each.name for each in study.origins if run.reads(each)] for run in study.branches
+    }
+    assert read["basic-1"] == ["burn-in-1"]
+    assert read["basic-10"] == ["burn-in-10"]
 
 
 def test_a_branch_may_begin_afresh_beside_those_that_continue(made):

@@ -4,6 +4,7 @@ A plan is a YAML file, as strict as an experiment file. Its settings are those o
 written as for `--set`; in them `{out}` is the study's directory, `{variant}` the seed or variant.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,6 +146,11 @@ class PlannedRun:
         """For example `basic-1`."""
         return self.directory.name
 
+    def reads(self, other: "PlannedRun") -> bool:
+        """Whether it goes on from another run, or a setting of it names that one."""
+        named = re.compile(rf"{re.escape(str(other.directory))}(?![\w-])")
+        return any(named.search(change) for change in self.changes)
+
 
 @dataclass(frozen=True)
 class PlannedStudy:
@@ -156,6 +162,7 @@ class PlannedStudy:
     out: Path
     variants: tuple[str, ...]
     origins: tuple[PlannedRun, ...]
+    """With --only, those that one of its branches goes on from or reads."""
     branches: tuple[PlannedRun, ...]
 
     @property
@@ -207,15 +214,14 @@ def plan_study(
     made = _Planner(plan, source, place, plan.variants or seeds, where)
     # The others need the one that they are tested against.
     names = sorted(only or plan.branches, key=lambda name: name != plan.against)
-    study = PlannedStudy(
-        file,
-        plan,
-        source,
-        place,
-        tuple(made.variants),
-        tuple(run for v in made.variants for run in made.origins(v)),
-        tuple(made.branch(name, v) for name in names for v in made.variants),
+    branches = tuple(made.branch(name, v) for name in names for v in made.variants)
+    origins = tuple(
+        run
+        for v in made.variants
+        for run in made.origins(v)
+        if not only or any(branch.reads(run) for branch in branches)
     )
+    study = PlannedStudy(file, plan, source, place, tuple(made.variants), origins, branches)
     _check_sets(study)
     return study
 

@@ -166,9 +166,9 @@ class Runner:
         with ThreadPoolExecutor(study.plan.parallel) as pool:
             try:
                 # A pool works in order: no branch waits for a run that has not begun.
-                origins = [(run.variant, pool.submit(self._finish, run)) for run in study.origins]
+                origins = [(run, pool.submit(self._finish, run)) for run in study.origins]
                 jobs = [
-                    pool.submit(self._finish, run, [job for v, job in origins if v == run.variant])
+                    pool.submit(self._finish, run, [job for o, job in origins if run.reads(o)])
                     for run in study.branches
                 ]
                 for job in jobs:
