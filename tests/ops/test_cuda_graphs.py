@@ -75,6 +75,15 @@ def test_warming_up_is_done_elsewhere_and_always_there(log):
     assert warming != recorded
 
 
+def test_recordings_are_counted_and_launches_are_not(log, monkeypatch):
+    monkeypatch.setattr(nullcontext, "replay", lambda self: None, raising=False)
+    before = recording.recordings()
+    launch = recording.Recorder()(lambda: None)
+    launch()
+    launch()
+    assert recording.recordings() == before + 1
+
+
 def test_nothing_is_collected_while_recording(log):
     seen = []
 

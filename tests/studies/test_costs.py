@@ -99,6 +99,16 @@ def test_of_a_branch_whose_time_was_up_the_second_half_counts():
     assert costs.counted(late, began=0)[0] == 150
 
 
+def test_updates_with_a_recording_do_not_count():
+    lines = [line(step, seconds=float(step)) for step in range(50, 351, 50)]
+    lines[3]["recordings"] = 2  # up to 200
+    lines += [line(step, kind="pool") for step in (160, 250)]
+    assert costs.counted(lines, began=0) == (150, 150 + 250 + 300, 3e4, 1)
+    for each in lines:
+        each["recordings"] = 1
+    assert costs.counted(lines, began=0) == (0, 0.0, 0.0, 0)
+
+
 def cost(seconds, device="a GPU"):
     return Cost("1", 200, seconds, 4e4, 0, None, device, "abc", "2026-11-18", "accord train")
 
@@ -142,8 +152,8 @@ def test_each_branch_is_trained_a_little_further_by_itself(made, tmp_path):
         "training.init_from": "out/burn-in-1",
         "run": "out/costs/basic-1",
         "training.steps": BEGAN + 350,
-        "training.branch_minutes": 0.35,
-        "training.log_every": 25,
+        "training.branch_minutes": 1.5,
+        "training.log_every": 10,
         "training.save_every": BEGAN + 350,
         "training.keep": 1,
         "training.loggers": [],
@@ -172,7 +182,7 @@ def test_no_branch_ends_by_its_own_clock(made):
     (found,) = made("--seeds", "1", "--costs", branches={"Basic": timed}).measured
     assert found["training.optimizer.decay_minutes"] is None
     assert "training.minutes" not in found
-    assert found["training.branch_minutes"] == 0.35
+    assert found["training.branch_minutes"] == 1.5
 
 
 def test_rounds_are_so_short_that_several_count(made, tmp_path):

@@ -11,6 +11,7 @@ from accord.data.prepare import prepare
 from accord.data.store import Store
 from accord.errors import AccordError
 from accord.run_directory import RunDirectory
+from accord.training import trainer
 from accord.training.begin import check_store
 from accord.training.trainer import train
 from toy_training import (
@@ -67,6 +68,13 @@ def test_checkpoints_alone_are_no_run_either(toy, tmp_path):
     (tmp_path / "experiment.yaml").unlink()
     with pytest.raises(AccordError, match="has no experiment"):
         train(settings)
+
+
+def test_a_line_of_the_log_says_how_many_cuda_graphs_were_recorded(toy, tmp_path, monkeypatch):
+    made = iter([2, 5, 5, 6])  # when training begins, then with each line
+    monkeypatch.setattr(trainer, "recordings", lambda: next(made))
+    train(experiment(toy, tmp_path, training__steps=3, training__log_every=1))
+    assert [line.get("recordings") for line in metrics(tmp_path, "train")] == [3, None, 1]
 
 
 def test_a_changed_experiment_is_refused_with_the_difference(toy, tmp_path):

@@ -23,6 +23,13 @@ _FIRST = -1
 
 Action = Callable[[], None]
 
+_recordings = 0
+
+
+def recordings() -> int:
+    """How many this process has made so far. Each takes as long as many launches."""
+    return _recordings
+
 
 class Recorder:
     """Records functions that share their working memory: only one of them may run at a time."""
@@ -39,7 +46,9 @@ class Recorder:
         It must not look at the device. It runs a few times before, so that libraries choose their
         algorithms and set up their work space; `before` then mends what that has done.
         """
+        global _recordings
         with _LOCK:
+            _recordings += 1
             # A graph keeps the priority of the stream that it was recorded on.
             priority = torch.cuda.current_stream().priority
             warming, recorded = _streams(torch.cuda.current_device(), priority)

@@ -6,8 +6,9 @@ further by itself, one after the other:
     costs/basic-1 …   the runs that were measured, without checkpoints
     costs.json        what came of it
 
-The first updates do not count: kernels are compiled, CUDA graphs recorded, first rounds waited for.
-Nor do the last ones: towards its end, training makes no further rounds of synthetic pairs.
+The first updates do not count: kernels are compiled, first rounds waited for. Nor do the last ones:
+towards its end, training makes no further rounds of synthetic pairs. Nor do those with a CUDA graph
+being recorded, which a long run hardly has: what decodes in updates records hundreds of them.
 A slow branch ends by the clock, and the second half of what it has done counts.
 """
 
@@ -45,9 +46,9 @@ from accord.studies.runner import is_trained, not_prepared
 
 WARM_UP, UPDATES, AFTER = 100, 300, 50
 """Updates that are made but not counted, the last that counts, and how many come after it."""
-MINUTES = 0.35
+MINUTES = 1.5
 """Of updates, after which a slow branch ends all the same."""
-LINE, ROUND = 25, 50
+LINE, ROUND = 10, 50
 """Updates of a line of the log, and about those that a round of synthetic pairs lasts."""
 _EXAMPLES = {"distillation": 1, "back-translation": 1, "latent": 2, "round-trip": 1}
 """What a translated pair gives, by the part of Complete."""
@@ -346,9 +347,9 @@ def _read(item: Measurement) -> Cost:
         updates, seconds, tokens, rounds = counted(read_metrics(run.metrics), item.began)
     if not seconds:
         raise AccordError(
-            "training made too few updates to time any",
+            "training made too few updates to time any, or recorded CUDA graphs in all of them",
             where=str(run.metrics),
-            fix="see what its log says about its end",
+            fix="see what its log says about its end; `recordings` are of CUDA graphs",
         )
     known = run.environment()
     return Cost(
@@ -375,11 +376,12 @@ def counted(lines: Iterable[Mapping[str, Any]], began: int) -> tuple[int, float,
     taken = [
         (before["step"], line)
         for before, line in pairwise(train)
-        if before["step"] >= first and line["step"] <= last
+        if before["step"] >= first and line["step"] <= last and not line.get("recordings")
     ]
-    if not taken:
-        return 0, 0.0, 0.0, 0
-    start, end = taken[0][0], taken[-1][1]["step"]
-    rounds = sum(line["kind"] == "pool" and start < line["step"] <= end for line in found)
-    seconds = sum(line["seconds"] for _, line in taken)
-    return end - start, seconds, sum(line["target_tokens"] for _, line in taken), rounds
+    pools = [line["step"] for line in found if line["kind"] == "pool"]
+    return (
+        sum(line["step"] - start for start, line in taken),
+        sum((line["seconds"] for _, line in taken), 0.0),
+        sum((line["target_tokens"] for _, line in taken), 0.0),
+        sum(start < step <= line["step"] for start, line in taken for step in pools),
+    )

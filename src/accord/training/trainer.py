@@ -27,7 +27,7 @@ from accord.models.build import build_model
 from accord.models.checkpoint import Checkpoints
 from accord.objectives.base import Cancelled, Context, Cut, Objective, Session, Shape, Work
 from accord.objectives.build import build_objectives
-from accord.ops.cuda_graphs import set_seed
+from accord.ops.cuda_graphs import recordings, set_seed
 from accord.ops.distributed import World, joined_world, use_threads
 from accord.progress import Progress, Silent
 from accord.run_directory import MetricsLog, RunDirectory
@@ -176,6 +176,7 @@ class Trainer:
         self.log: MetricsLog | None = None
         self._warned: set[str] = set()
         self._rate = 0.0  # of the last update
+        self._recordings = recordings()  # of CUDA graphs, until the last line of the log
         self._prepared = self.step  # steps whose batches the background has made ready
         self._begin_objectives()
 
@@ -420,6 +421,8 @@ class Trainer:
             "skipped": self.state.skipped,
             "training_seconds": self.state.seconds,
         }
+        if (made := recordings()) > self._recordings:
+            values["recordings"], self._recordings = made - self._recordings, made
         if self.log is not None:
             self.log.write("train", self.step, values)
         self._warn(values)
