@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 
 from accord.studies.paper import TABLES
+from accord.studies.plan import slug
 
 NOT_KEPT = "†"
 _TABLE = re.compile(r"(?:<!-- figures: ((?:(?!-->)[\s\S])*?)\s*-->\n)?((?:^\|.*\n)+)", re.M)
@@ -80,7 +81,7 @@ class Figures:
         self.files = {}
         for name in files.split(", "):
             path = page.parent / name
-            self.files[path.stem] = json.loads(path.read_text(encoding="utf-8"))
+            self.files[path.stem] = _as_runs(json.loads(path.read_text(encoding="utf-8")))
 
     def of(self, key: str) -> Figure:
         """The figures of `[FILE: ]RUN WHAT`, of the mean of `RUN + RUN`, or of a list of runs.
@@ -138,6 +139,14 @@ class Figures:
         if len(some) != 1:
             raise KeyError(f"{key}: {len(some)} entries; name the evaluation, as `FILE (NAME)`")
         return some[0]
+
+
+def _as_runs(data: dict) -> dict:
+    """Costs of a study are kept by branch: each is the run that a study makes of it."""
+    if "branches" not in data:
+        return data
+    entries = data["branches"].items()
+    return {"runs": [{"run": f"{slug(name)}-{each['variant']}", **each} for name, each in entries]}
 
 
 def _with_run(files: list[dict], run: str) -> dict:

@@ -531,6 +531,14 @@ def test_a_plan_saves_as_many_checkpoints_as_it_averages(path):
         assert training.keep >= wanted
 
 
+def test_commands_name_a_recipe_of_this_directory_without_the_machines_path(tmp_path, monkeypatch):
+    checkout = Path(__file__).parents[2]
+    monkeypatch.chdir(checkout)
+    assert plan_study(find_plan("demo")).experiment == Path("recipes/demo.yaml")
+    monkeypatch.chdir(tmp_path)
+    assert plan_study(find_plan("demo")).experiment == checkout / "recipes/demo.yaml"
+
+
 def test_the_guide_lists_every_plan():
     guide = (Path(__file__).parents[2] / "docs/study.md").read_text("utf-8")
     assert [path.stem for path in PLANS if f"`{path.stem}`" not in guide] == []

@@ -243,7 +243,11 @@ def _check_sets(study: PlannedStudy) -> None:
 
 def _experiment(name: str) -> Path:
     given = Path(name)
-    return given if given.suffix or len(given.parts) > 1 else recipe(name)
+    if given.suffix or len(given.parts) > 1:
+        return given
+    found, here = recipe(name), Path.cwd()
+    # Commands are kept with figures, where no machine's paths belong.
+    return found.relative_to(here) if found.is_relative_to(here) else found
 
 
 def _check(plan: StudyPlan, only: Sequence[str], where: Callable[[Location], str]) -> None:
