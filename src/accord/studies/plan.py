@@ -292,7 +292,7 @@ def _no_branch(plan: StudyPlan, name: str, where: str) -> AccordError:
     return AccordError(
         f"no such branch in the plan: {name}",
         where=where,
-        fix=f"branches: {', '.join(plan.branches)}",
+        fix=f"branches: {'; '.join(plan.branches)}",
     )
 
 
