@@ -31,7 +31,9 @@ def accord(*arguments, cwd=None, code=0, said=None, **variables):
     line = [str(each) for each in arguments]
     if variables:  # only a new interpreter reads them all
         fresh, env = [sys.executable, "-m", "accord", *line], {**os.environ, **variables}
-        run = subprocess.run(fresh, capture_output=True, text=True, cwd=cwd, check=False, env=env)
+        run = subprocess.run(
+            fresh, capture_output=True, input=said, text=True, cwd=cwd, check=False, env=env
+        )
     else:
         run = run_command(line, cwd=cwd, said=said)
     assert run.returncode == code, run.stderr

@@ -202,8 +202,7 @@ def _taken_apart(text: bytes, form: re.Pattern[bytes]) -> tuple[bytes, str | Non
 #
 # Every line has `kind` and `step`. `train`: means over the updates since the line before (loss,
 # nll, rates, what each objective reports), and how many CUDA graphs were recorded meanwhile, if
-# any. `validation`: dev scores by direction. `pool`: a round
-# of synthetic pairs that came into use.
+# any. `validation`: dev scores by direction. `pool`: a round of synthetic pairs that came into use.
 
 
 class Logger(Protocol):

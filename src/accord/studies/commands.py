@@ -36,6 +36,13 @@ class Command:
         return f"mkdir -p {folder} && {typed} > {file}"
 
 
+def as_typed(path: Path) -> Path:
+    """A path as short as it can be typed from here: figures keep their commands, and no machine's
+    paths belong there."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 def assignment(key: str, value: Any) -> str:
     """`key=value` for --set, quoted where YAML would read something else."""
     if not isinstance(value, str):

@@ -21,7 +21,7 @@ from accord.evaluation.matrix import evaluation_name
 from accord.evaluation.records import parse_lines, parse_split
 from accord.inference.ensemble import Ensemble
 from accord.inference.results import SearchSettings
-from accord.studies.commands import assignment
+from accord.studies.commands import as_typed, assignment
 
 BURN_IN = "burn-in"
 Settings = Annotated[dict[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
@@ -243,11 +243,7 @@ def _check_sets(study: PlannedStudy) -> None:
 
 def _experiment(name: str) -> Path:
     given = Path(name)
-    if given.suffix or len(given.parts) > 1:
-        return given
-    found, here = recipe(name), Path.cwd()
-    # Commands are kept with figures, where no machine's paths belong.
-    return found.relative_to(here) if found.is_relative_to(here) else found
+    return given if given.suffix or len(given.parts) > 1 else as_typed(recipe(name))
 
 
 def _check(plan: StudyPlan, only: Sequence[str], where: Callable[[Location], str]) -> None:

@@ -15,7 +15,7 @@ from accord.fetching.fetch import missing
 from accord.studies import branches as state
 from accord.studies.beside_paper import on_paper_data
 from accord.studies.branches import Options, Study
-from accord.studies.commands import Command, assignment, set_options
+from accord.studies.commands import Command, as_typed, assignment, set_options
 from accord.studies.paper import TABLES, Scale, Setting, size_name
 from accord.studies.plan import BURN_IN
 
@@ -100,7 +100,7 @@ def make_plan(
     for size in sizes or (None,):
         place = directory if size is None else directory / size_name(size)
         changes = [*_changes(setting, scale, name, place, data, size), *overrides]
-        studies.append(Study.make(place, _shown(recipe(name)), tuple(changes)))
+        studies.append(Study.make(place, as_typed(recipe(name)), tuple(changes)))
     fetching = ["fetch", setting.dataset, "--data", str(data)]
     fetching += ["--files", str(source)] if source else []
     fetching += ["--yes"] if accepted else []
@@ -162,12 +162,6 @@ def _trained(study: Study, runs: Sequence[str]) -> bool:
 def _burnt_in(study: Study, options: Options) -> bool:
     """Nor is the burn-in when all branches have been trained."""
     return _trained(study, (BURN_IN,)) or _trained(study, options.branches)
-
-
-def _shown(path: Path) -> Path:
-    """As short as it can be said from here."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _changes(
