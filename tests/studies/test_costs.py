@@ -152,7 +152,7 @@ def test_each_branch_is_trained_a_little_further_by_itself(made, tmp_path):
         "training.init_from": "out/burn-in-1",
         "run": "out/costs/basic-1",
         "training.steps": BEGAN + 350,
-        "training.branch_minutes": 1.5,
+        "training.branch_minutes": 3.0,
         "training.log_every": 10,
         "training.save_every": BEGAN + 350,
         "training.keep": 1,
@@ -182,7 +182,7 @@ def test_no_branch_ends_by_its_own_clock(made):
     (found,) = made("--seeds", "1", "--costs", branches={"Basic": timed}).measured
     assert found["training.optimizer.decay_minutes"] is None
     assert "training.minutes" not in found
-    assert found["training.branch_minutes"] == 1.5
+    assert found["training.branch_minutes"] == 3.0
 
 
 def test_rounds_are_so_short_that_several_count(made, tmp_path):

@@ -46,7 +46,7 @@ from accord.studies.runner import is_trained, not_prepared
 
 WARM_UP, UPDATES, AFTER = 100, 300, 50
 """Updates that are made but not counted, the last that counts, and how many come after it."""
-MINUTES = 1.5
+MINUTES = 3.0
 """Of updates, after which a slow branch ends all the same."""
 LINE, ROUND = 10, 50
 """Updates of a line of the log, and about those that a round of synthetic pairs lasts."""
