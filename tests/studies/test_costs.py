@@ -34,9 +34,9 @@ class Timed(Accord):
 
     def __init__(self, failing=""):
         super().__init__(failing)
-        self.measured = []
+        self.measured, self.stopped_at = [], []
 
-    def run(self, arguments, seconds=None):
+    def run(self, arguments, seconds=None, enough=None):
         if not any(item.startswith("run=out/costs/") for item in arguments):
             return super().run(arguments, seconds)
         sets = dict(item.split("=", 1) for item in arguments[4::2])
@@ -49,10 +49,15 @@ class Timed(Accord):
         if self.failing and run.name.startswith(self.failing):
             raise subprocess.CalledProcessError(1, "accord", stderr="accord: no memory")
         took = SECONDS[run.name.removesuffix("-1").removesuffix("-50")]
-        lines = [line(step, took if step > 100 else 1000.0) for step in range(50, 361, 50)]
-        lines += [line(step, kind="pool") for step in (60, 110, 160, 210)]
-        (run / "metrics.jsonl").write_text("".join(f"{json.dumps(x)}\n" for x in lines))
-        return ""
+        done, first = [], BEGAN + (20 if run.name.startswith("agree") else 100)
+        for step in range(10, 1000, 10):  # until it is told to stop
+            done.append(line(step, took if step > first else 10.0))
+            done += [line(step, kind="pool")] * (step % 70 == 0)
+            (run / "metrics.jsonl").write_text("".join(f"{json.dumps(x)}\n" for x in done))
+            if enough():
+                self.stopped_at.append(step)
+                return ""
+        raise AssertionError("nobody told it to stop")
 
 
 @pytest.fixture
@@ -79,34 +84,43 @@ def written(tmp_path):
 # --- Counting.
 
 
-def test_the_first_updates_and_those_after_the_last_do_not_count():
-    steps = (150, 200, 250, 300, 350, 400, 450, 470)
-    lines = [line(step, seconds=float(step)) for step in steps]
+def of(lines, began=0, pace=costs.USUAL):
+    found = costs.counted(lines, began, pace)
+    return found.updates, found.seconds, found.target_tokens, found.rounds
+
+
+def test_the_first_updates_do_not_count():
+    steps = (150, 200, 250, 300, 350, 400)
+    lines = [line(step, seconds=step / 100) for step in steps]
     lines += [line(step, kind="pool") for step in (130, 250, 251, 400, 401)]
-    # From update 120 on: the first line after 220 ends at 250, the last before 420 at 400.
-    assert costs.counted(lines, began=120) == (150, 300 + 350 + 400, 3e4, 2)
-    assert costs.counted(lines[:2], began=120) == (0, 0.0, 0.0, 0)
-    assert costs.counted([], began=120) == (0, 0.0, 0.0, 0)
-    assert costs.counted([line(step) for step in range(50, 351, 50)], began=0) == (200, 8, 4e4, 0)
+    # From update 120 on: the first line that begins after 220 ends at 300.
+    assert of(lines, began=120) == (150, 3 + 3.5 + 4, 3e4, 2)
+    assert costs.counted(lines, 120, costs.USUAL).spent == pytest.approx(16.5)
+    assert of(lines[:2], began=120) == (0, 0.0, 0.0, 0)
+    assert of([], began=120) == (0, 0.0, 0.0, 0)
+    assert of([line(step) for step in range(50, 351, 50)]) == (250, 10, 5e4, 0)
+    assert of([line(step) for step in range(10, 41, 10)], pace=costs.DECODING) == (20, 4, 2e4, 0)
 
 
 def test_of_a_branch_whose_time_was_up_the_second_half_counts():
     slow = [line(step, seconds=float(step)) for step in range(25, 126, 25)]
     slow.append(line(76, kind="pool"))
-    assert costs.counted(slow, began=0) == (50, 100 + 125, 2e4, 1)  # of 125 updates the last 50
+    assert of(slow) == (50, 100 + 125, 2e4, 1)  # of 125 updates the last 50
     # Where it has made more than twice the first updates, only these are left out.
-    late = [line(step) for step in range(50, 251, 50)]
-    assert costs.counted(late, began=0)[0] == 150
+    late = [line(step, seconds=60.0) for step in range(50, 251, 50)]
+    assert of(late)[0] == 150
+    # What has time left is not slow.
+    assert of([line(step) for step in range(25, 126, 25)])[0] == 25
 
 
 def test_updates_with_a_recording_do_not_count():
-    lines = [line(step, seconds=float(step)) for step in range(50, 351, 50)]
+    lines = [line(step, seconds=step / 10) for step in range(50, 351, 50)]
     lines[3]["recordings"] = 2  # up to 200
     lines += [line(step, kind="pool") for step in (160, 250)]
-    assert costs.counted(lines, began=0) == (150, 150 + 250 + 300, 3e4, 1)
+    assert of(lines) == (200, 15 + 25 + 30 + 35, 4e4, 1)
     for each in lines:
         each["recordings"] = 1
-    assert costs.counted(lines, began=0) == (0, 0.0, 0.0, 0)
+    assert of(lines) == (0, 0.0, 0.0, 0)
 
 
 def cost(seconds, device="a GPU"):
@@ -151,20 +165,21 @@ def test_each_branch_is_trained_a_little_further_by_itself(made, tmp_path):
         "training.seed": 1,
         "training.init_from": "out/burn-in-1",
         "run": "out/costs/basic-1",
-        "training.steps": BEGAN + 350,
-        "training.branch_minutes": 3.0,
+        "training.steps": BEGAN + 1_000_000,
         "training.log_every": 10,
-        "training.save_every": BEGAN + 350,
+        "training.save_every": BEGAN + 1_000_000,
         "training.keep": 1,
         "training.loggers": [],
-        "training.validation": {"every": BEGAN + 350, "sentences": 0},
+        "training.validation": {"every": BEGAN + 1_000_000, "sentences": 0},
     }
     # It would have begun with update 100,001, after what is measured.
     assert agree["objective.agreement.start"] == BEGAN
     assert agree["run"] == "out/costs/agree-hard-1"
+    assert agree["training.log_every"] == 2
+    assert accord.stopped_at == [BEGAN + 100 + 150, BEGAN + 20 + 60]
     found = written(tmp_path)["branches"]
     assert found["Basic"]["updates"] == 150
-    assert found["Basic"]["seconds"] == 6
+    assert found["Basic"]["seconds"] == 30
     assert found["Basic"]["tokens_per_second"] == 5000
     assert found["Agree, hard"]["cost"] == 2.5
     assert found["Agree, hard"]["command"].startswith("accord train toy.yaml -q --set ")
@@ -182,7 +197,7 @@ def test_no_branch_ends_by_its_own_clock(made):
     (found,) = made("--seeds", "1", "--costs", branches={"Basic": timed}).measured
     assert found["training.optimizer.decay_minutes"] is None
     assert "training.minutes" not in found
-    assert found["training.branch_minutes"] == 3.0
+    assert found["training.branch_minutes"] is None
 
 
 def test_rounds_are_so_short_that_several_count(made, tmp_path):
@@ -200,9 +215,9 @@ def test_rounds_are_so_short_that_several_count(made, tmp_path):
 
 
 def test_too_few_rounds_are_told(made, monkeypatch):
-    monkeypatch.setattr(costs, "WARM_UP", 160)
+    monkeypatch.setattr(costs, "USUAL", costs.Pace(warm_up=100, enough=60, line=10))
     branches = {"Basic": {"training.steps": 20}, "Complete": COMPLETE}
-    assert "Complete: note: only 1 rounds in 100 updates, a rough figure" in (
+    assert "Complete: note: only 1 rounds in 60 updates, a rough figure" in (
         made("--seeds", "1", "--costs", branches=branches).said
     )
 
@@ -230,14 +245,14 @@ def test_others_are_measured_when_a_branch_fails(made, tmp_path):
 def test_some_branches_have_no_cost(made, monkeypatch):
     none = {"training.steps": 20, "training.init_from": None}
     branches = {
-        "Basic": {**none, "objective.agreement": {"weight": 0.3, "start": 50}},
+        "Basic": {**none, "objective.agreement": {"weight": 0.3, "start": 15}},
         "Phrases": {"model": {"kind": "phrase-based"}, "training": {}, "training.init_from": None},
         "Afresh": {**none, "objective.agreement": {"weight": 0.3, "start": 5000}},
     }
     monkeypatch.setattr(costs, "prepared", lambda experiment: experiment.model.is_network)
     accord = made("--seeds", "1", "--costs", branches=branches)
     (basic,) = accord.measured
-    assert basic["training.steps"] == 350
+    assert basic["training.steps"] == 1_000_000
     assert "objective.agreement.start" not in basic  # it comes in while nothing counts yet
     assert "Phrases: has no cost: it is no network" in accord.said
     assert "Afresh: has no cost: it begins afresh, and objective.agreement counts" in accord.said

@@ -368,10 +368,7 @@ def test_training_that_was_ended_by_the_clock_is_done_and_other_time_is_counted(
     [("echo saved; exit 0", False), ("echo told >&2; exit 143", True), ("", True)],
 )
 def test_a_command_that_takes_too_long_is_stopped(tmp_path, monkeypatch, on_term, failed):
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\ntrap '{on_term}' TERM\nwhile :; do sleep 0.05; done\n")
-    python.chmod(python.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(commands.sys, "executable", str(python))
+    stub(tmp_path, monkeypatch, f"trap '{on_term}' TERM\nwhile :; do sleep 0.05; done")
     monkeypatch.setattr(commands, "GRACE", 0.3)
     began = time.monotonic()
     if failed:
@@ -382,11 +379,33 @@ def test_a_command_that_takes_too_long_is_stopped(tmp_path, monkeypatch, on_term
     assert time.monotonic() - began < 10
 
 
-def test_what_runs_is_told_to_stop_when_the_study_is(tmp_path, monkeypatch):
+def stub(tmp_path, monkeypatch, script):
     python = tmp_path / "python"
-    python.write_text("#!/bin/sh\ntrap 'echo saved; exit 0' TERM\nwhile :; do sleep 0.05; done\n")
+    python.write_text(f"#!/bin/sh\n{script}\n")
     python.chmod(python.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(commands.sys, "executable", str(python))
+
+
+def test_a_command_that_has_done_enough_is_stopped(tmp_path, monkeypatch):
+    stub(tmp_path, monkeypatch, "trap 'echo saved; exit 0' TERM\nwhile :; do sleep 0.05; done")
+    answers = iter([False, False, True])
+    assert commands.Processes().run(["train"], enough=lambda: next(answers)) == "saved\n"
+    assert list(answers) == []
+    # Where asking fails, nothing goes on unseen.
+    told = tmp_path / "told"
+    stub(tmp_path, monkeypatch, f"trap 'touch {told}; exit 0' TERM\nwhile :; do sleep 0.05; done")
+    with pytest.raises(ZeroDivisionError):
+        commands.Processes().run(["train"], enough=lambda: 1 / 0)
+    assert told.exists()
+
+
+def test_a_command_that_ends_by_itself_is_not_told_to(tmp_path, monkeypatch):
+    stub(tmp_path, monkeypatch, "trap 'echo told; exit 1' TERM\necho done")
+    assert commands.Processes().run(["train"], enough=lambda: False) == "done\n"
+
+
+def test_what_runs_is_told_to_stop_when_the_study_is(tmp_path, monkeypatch):
+    stub(tmp_path, monkeypatch, "trap 'echo saved; exit 0' TERM\nwhile :; do sleep 0.05; done")
     processes = commands.Processes()
     from threading import Timer
 

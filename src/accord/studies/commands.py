@@ -5,6 +5,7 @@ import math
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ import yaml
 
 GRACE = 60.0
 """Seconds that a command has to end when it is told to; it may be in the middle of a validation."""
+_ASK = 0.25
+"""Seconds between two questions whether a command has done enough."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +70,14 @@ class Processes:
         self._lock = Lock()
         self.stopped = False
 
-    def run(self, arguments: Iterable[str], seconds: float = math.inf) -> str:
-        """What a command printed; after so many seconds it is told to stop, as training can be."""
+    def run(
+        self,
+        arguments: Iterable[str],
+        seconds: float = math.inf,
+        enough: Callable[[], bool] | None = None,
+    ) -> str:
+        """What a command printed. It is told to stop, as training can be, after so many seconds, or
+        when it has done enough."""
         line, pipe = [sys.executable, "-m", "accord", *arguments], subprocess.PIPE
         with subprocess.Popen(line, stdout=pipe, stderr=pipe, text=True) as process:
             with self._lock:
@@ -76,7 +85,10 @@ class Processes:
             if self.stopped:  # meanwhile, by another thread
                 process.terminate()
             try:
-                printed, said = _ended(process, seconds)
+                printed, said = _ended(process, seconds, enough)
+            except BaseException:  # nobody would be left to stop it
+                process.terminate()
+                raise
             finally:
                 with self._lock:
                     self._running.remove(process)
@@ -92,11 +104,18 @@ class Processes:
                 process.terminate()
 
 
-def _ended(process: "subprocess.Popen[str]", seconds: float) -> tuple[str, str]:
-    try:
-        return process.communicate(timeout=seconds if math.isfinite(seconds) else None)
-    except subprocess.TimeoutExpired:
-        process.terminate()
+def _ended(
+    process: "subprocess.Popen[str]", seconds: float, enough: Callable[[], bool] | None
+) -> tuple[str, str]:
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        wait = left if enough is None else min(left, _ASK)
+        try:
+            return process.communicate(timeout=wait if math.isfinite(wait) else None)
+        except subprocess.TimeoutExpired:
+            if enough is not None and enough():
+                break
+    process.terminate()
     try:
         return process.communicate(timeout=GRACE)
     except subprocess.TimeoutExpired:

@@ -6,10 +6,9 @@ further by itself, one after the other:
     costs/basic-1 …   the runs that were measured, without checkpoints
     costs.json        what came of it
 
-The first updates do not count: kernels are compiled, first rounds waited for. Nor do the last ones:
-towards its end, training makes no further rounds of synthetic pairs. Nor do those with a CUDA graph
-being recorded, which a long run hardly has: what decodes in updates records hundreds of them.
-A slow branch ends by the clock, and the second half of what it has done counts.
+The first updates do not count: kernels are compiled, first rounds waited for. Nor do those with a
+CUDA graph being recorded, which a long run hardly has. Training is told to stop as soon as enough
+of them count. A slow branch ends by the clock, and the second half of what it has done counts.
 """
 
 import json
@@ -44,14 +43,39 @@ from accord.studies.journal import Journal
 from accord.studies.plan import PlannedRun, PlannedStudy
 from accord.studies.runner import is_trained, not_prepared
 
-WARM_UP, UPDATES, AFTER = 100, 300, 50
-"""Updates that are made but not counted, the last that counts, and how many come after it."""
 MINUTES = 3.0
 """Of updates, after which a slow branch ends all the same."""
-LINE, ROUND = 10, 50
-"""Updates of a line of the log, and about those that a round of synthetic pairs lasts."""
+ROUND = 50
+"""Updates that a round of synthetic pairs lasts, about."""
+NEVER = 1_000_000
+"""More updates than are ever made here: training is told to stop."""
 _EXAMPLES = {"distillation": 1, "back-translation": 1, "latent": 2, "round-trip": 1}
 """What a translated pair gives, by the part of Complete."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Which updates of a branch count."""
+
+    warm_up: int
+    """Updates that are made first, and do not count."""
+    enough: int
+    """Updates that are to count."""
+    line: int
+    """Updates of a line of the log. Each waits for the device, so that few updates would seem
+    faster than they are; but a line with a recording is lost as a whole."""
+
+
+USUAL = Pace(warm_up=100, enough=150, line=10)
+DECODING = Pace(warm_up=20, enough=60, line=2)
+"""Of a branch that decodes in its updates: they are slow, and to record one may take seconds."""
+
+
+def pace(experiment: Experiment) -> Pace:
+    """Which updates count of a branch with these objectives."""
+    objective = experiment.objective
+    decode = (objective.agreement, objective.dual, objective.back_translation)
+    return DECODING if any(each is not None and each.weight for each in decode) else USUAL
 
 
 @dataclass(frozen=True)
@@ -120,7 +144,7 @@ class Costs:
             }
             for name, each in self.known.items()
         }
-        said = {"format": 1, "against": self.against, "warm_up": WARM_UP, "branches": entries}
+        said = {"format": 1, "against": self.against, "branches": entries}
         write_json(self.file, sealed(said))
 
     def table(self) -> Grid:
@@ -167,12 +191,19 @@ class Measurement(Command):
     """The last update of the run that it goes on from."""
     pairs: int | None
 
+    def counted(self) -> "Counted":
+        """What the log of training says by now."""
+        log = RunDirectory(self.directory).metrics
+        with log_errors(log):
+            return counted(read_metrics(log), self.began, pace(self.run.experiment))
+
 
 def unmeasured(run: PlannedRun) -> str:
     """Why a branch cannot be measured; nothing where it can."""
     if not run.experiment.model.is_network:
         return "it is no network, and makes no updates"
-    late = [key for key, start in _starts(run.experiment) if start >= WARM_UP]
+    first = pace(run.experiment).warm_up
+    late = [key for key, start in _starts(run.experiment) if start >= first]
     if late and run.experiment.training.init_from is None:
         return f"it begins afresh, and {late[0]} counts only later"
     return ""
@@ -242,19 +273,19 @@ def _is_known(costs: Costs, branch: str, command: str) -> bool:
 
 def _settings(experiment: Experiment, began: int) -> dict[str, Any]:
     """Nothing but updates, with every objective from the first on; the rate follows them alone."""
-    steps, training = began + UPDATES + AFTER, experiment.training
+    training = experiment.training
     clock = {
         "training.minutes": training.minutes,
+        "training.branch_minutes": training.branch_minutes,
         "training.optimizer.decay_minutes": training.optimizer.decay_minutes,
     }
     return {
-        "training.steps": steps,
-        "training.branch_minutes": MINUTES,
-        "training.log_every": LINE,
-        "training.save_every": steps,
+        "training.steps": began + NEVER,
+        "training.log_every": pace(experiment).line,
+        "training.save_every": began + NEVER,
         "training.keep": 1,
         "training.loggers": [],
-        "training.validation": {"every": steps, "sentences": 0},
+        "training.validation": {"every": began + NEVER, "sentences": 0},
         **{key: None for key, minutes in clock.items() if minutes is not None},
         # A run that begins afresh keeps its own: a teacher must have learnt something.
         **{f"{key}.start": began for key, start in _starts(experiment) if 0 < began < start},
@@ -316,7 +347,7 @@ def _measure(
     shutil.rmtree(item.directory, ignore_errors=True)
     began = time.monotonic()
     try:
-        processes.run(item.arguments)
+        processes.run(item.arguments, enough=partial(_enough, item))
         cost = _read(item)
     except subprocess.CalledProcessError as error:
         if not processes.stopped and error.returncode != 128 + signal.SIGINT:
@@ -340,12 +371,17 @@ def _said(costs: Costs, branch: str) -> str:
     return f"{count(speed)} gold tokens a second{cost}"
 
 
+def _enough(item: Measurement) -> bool:
+    """Whether training may stop."""
+    found = item.counted()
+    return found.updates >= pace(item.run.experiment).enough or found.spent >= 60 * MINUTES
+
+
 def _read(item: Measurement) -> Cost:
     """From the log of training that has ended."""
+    found = item.counted()
     run = RunDirectory(item.directory)
-    with log_errors(run.metrics):
-        updates, seconds, tokens, rounds = counted(read_metrics(run.metrics), item.began)
-    if not seconds:
+    if not found.seconds:
         raise AccordError(
             "training made too few updates to time any, or recorded CUDA graphs in all of them",
             where=str(run.metrics),
@@ -354,10 +390,10 @@ def _read(item: Measurement) -> Cost:
     known = run.environment()
     return Cost(
         variant=item.run.variant,
-        updates=updates,
-        seconds=round(seconds, 3),
-        target_tokens=tokens,
-        rounds=rounds,
+        updates=found.updates,
+        seconds=round(found.seconds, 3),
+        target_tokens=found.target_tokens,
+        rounds=found.rounds,
         pairs=item.pairs,
         device=known["device"],
         commit=known.get("commit"),
@@ -366,22 +402,37 @@ def _read(item: Measurement) -> Cost:
     )
 
 
-def counted(lines: Iterable[Mapping[str, Any]], began: int) -> tuple[int, float, float, int]:
-    """Updates that count, their seconds, gold target tokens, and rounds that came into use."""
+@dataclass(frozen=True)
+class Counted:
+    """Of the updates that count."""
+
+    updates: int
+    seconds: float
+    target_tokens: float
+    rounds: int
+    """That came into use in these updates."""
+    spent: float
+    """Seconds of all updates, also of those that do not count."""
+
+
+def counted(lines: Iterable[Mapping[str, Any]], began: int, pace: Pace) -> Counted:
+    """What a log says of a branch that began after an update."""
     found = list(lines)
     train = [line for line in found if line["kind"] == "train"]
-    first, last = began + WARM_UP, began + UPDATES
-    if train and train[-1]["step"] < last:  # slow: its time was up
+    spent = sum((line["seconds"] for line in train), 0.0)
+    first = began + pace.warm_up
+    if train and spent >= 60 * MINUTES:  # slow: its time is up
         first = min(first, (began + train[-1]["step"]) // 2)
     taken = [
         (before["step"], line)
         for before, line in pairwise(train)
-        if before["step"] >= first and line["step"] <= last and not line.get("recordings")
+        if before["step"] >= first and not line.get("recordings")
     ]
     pools = [line["step"] for line in found if line["kind"] == "pool"]
-    return (
-        sum(line["step"] - start for start, line in taken),
-        sum((line["seconds"] for _, line in taken), 0.0),
-        sum((line["target_tokens"] for _, line in taken), 0.0),
-        sum(start < step <= line["step"] for start, line in taken for step in pools),
+    return Counted(
+        updates=sum(line["step"] - start for start, line in taken),
+        seconds=sum((line["seconds"] for _, line in taken), 0.0),
+        target_tokens=sum((line["target_tokens"] for _, line in taken), 0.0),
+        rounds=sum(start < step <= line["step"] for start, line in taken for step in pools),
+        spent=spent,
     )
