@@ -51,8 +51,9 @@ class Timed(Accord):
         took = SECONDS[run.name.removesuffix("-1").removesuffix("-50")]
         done, first = [], BEGAN + (20 if run.name.startswith("agree") else 100)
         for step in range(10, 1000, 10):  # until it is told to stop
-            done.append(line(step, took if step > first else 10.0))
-            done += [line(step, kind="pool")] * (step % 70 == 0)
+            begins = {} if step > first else {"seconds": 10.0, "recordings": 5}
+            done.append(line(step, took) | begins)
+            done += [line(step, kind="pool")] * (step % 40 == 0)
             (run / "metrics.jsonl").write_text("".join(f"{json.dumps(x)}\n" for x in done))
             if enough():
                 self.stopped_at.append(step)
@@ -92,9 +93,8 @@ def of(lines, began=0, pace=costs.USUAL):
 def test_the_first_updates_do_not_count():
     steps = (150, 200, 250, 300, 350, 400)
     lines = [line(step, seconds=step / 100) for step in steps]
-    lines += [line(step, kind="pool") for step in (130, 250, 251, 400, 401)]
     # From update 120 on: the first line that begins after 220 ends at 300.
-    assert of(lines, began=120) == (150, 3 + 3.5 + 4, 3e4, 2)
+    assert of(lines, began=120) == (150, 3 + 3.5 + 4, 3e4, 0)
     assert costs.counted(lines, 120, costs.USUAL).spent == pytest.approx(16.5)
     assert of(lines[:2], began=120) == (0, 0.0, 0.0, 0)
     assert of([], began=120) == (0, 0.0, 0.0, 0)
@@ -104,8 +104,7 @@ def test_the_first_updates_do_not_count():
 
 def test_of_a_branch_whose_time_was_up_the_second_half_counts():
     slow = [line(step, seconds=float(step)) for step in range(25, 126, 25)]
-    slow.append(line(76, kind="pool"))
-    assert of(slow) == (50, 100 + 125, 2e4, 1)  # of 125 updates the last 50
+    assert of(slow) == (50, 100 + 125, 2e4, 0)  # of 125 updates the last 50
     # Where it has made more than twice the first updates, only these are left out.
     late = [line(step, seconds=60.0) for step in range(50, 251, 50)]
     assert of(late)[0] == 150
@@ -116,11 +115,30 @@ def test_of_a_branch_whose_time_was_up_the_second_half_counts():
 def test_updates_with_a_recording_do_not_count():
     lines = [line(step, seconds=step / 10) for step in range(50, 351, 50)]
     lines[3]["recordings"] = 2  # up to 200
-    lines += [line(step, kind="pool") for step in (160, 250)]
-    assert of(lines) == (200, 15 + 25 + 30 + 35, 4e4, 1)
+    assert of(lines) == (200, 15 + 25 + 30 + 35, 4e4, 0)
     for each in lines:
         each["recordings"] = 1
     assert of(lines) == (0, 0.0, 0.0, 0)
+
+
+def test_of_rounds_whole_ones_count():
+    lines = {step: line(step, seconds=0.1) for step in range(10, 301, 10)}
+    lines[100]["recordings"] = 3  # the second round: lines up to 100, ... 140
+    lines[160] |= {"seconds": 1.1, "recordings": 1}  # the third: 150, ... 200; the fourth: ... 260
+    lines = [*lines.values(), *(line(step, kind="pool") for step in (42, 95, 150, 201, 262))]
+    found = costs.counted(lines, 0, costs.ROUNDS)
+    assert (found.updates, found.rounds, found.rounds_made) == (60 + 60, 2, 5)
+    assert found.seconds == pytest.approx(5 * 0.1 + 1.1 + 6 * 0.1)  # the line waits: it counts
+    assert found.target_tokens == 12e4
+    assert of(lines[:4], pace=costs.ROUNDS) == (0, 0.0, 0.0, 0)
+    early = [each for each in lines if each["step"] < 150]  # the second is not yet whole
+    assert of(early, pace=costs.ROUNDS) == (0, 0.0, 0.0, 0)
+
+
+def test_rounds_that_were_too_late_do_not_count_as_updates():
+    """Until the first round, what makes rounds is Basic, and as fast."""
+    lines = [line(step) for step in range(10, 201, 10)]
+    assert of(lines, pace=costs.ROUNDS)[0] == 0
 
 
 def cost(seconds, device="a GPU"):
@@ -206,7 +224,8 @@ def test_rounds_are_so_short_that_several_count(made, tmp_path):
     # 0.87 of 4096 tokens are 356 sentences of 10; every second of 50 updates, two of each pair.
     assert accord.measured[1]["objective.complete.pairs"] == 4455
     found = written(tmp_path)["branches"]["Complete"]
-    assert (found["pairs"], found["rounds"], found["cost"]) == (4455, 2, 1.5)
+    assert (found["pairs"], found["rounds"], found["cost"]) == (4455, 3, 1.5)
+    assert accord.stopped_at[1] == 7 * 40
     assert "rough" not in accord.said
     few = {**COMPLETE, "objective.complete.pairs": 4000}
     accord = made("--seeds", "1", "--costs", branches={**branches, "Complete": few})
@@ -215,9 +234,9 @@ def test_rounds_are_so_short_that_several_count(made, tmp_path):
 
 
 def test_too_few_rounds_are_told(made, monkeypatch):
-    monkeypatch.setattr(costs, "USUAL", costs.Pace(warm_up=100, enough=60, line=10))
+    monkeypatch.setattr(costs, "ROUNDS", costs.Pace(warm_up=0, enough=3, line=10, rounds=True))
     branches = {"Basic": {"training.steps": 20}, "Complete": COMPLETE}
-    assert "Complete: note: only 1 rounds in 60 updates, a rough figure" in (
+    assert "Complete: note: only 1 rounds in 40 updates, a rough figure" in (
         made("--seeds", "1", "--costs", branches=branches).said
     )
 
@@ -230,6 +249,20 @@ def test_what_is_measured_is_not_measured_again(made, tmp_path):
     other = {**PLAN["branches"], "Basic": {"training.batch_tokens": 2048}}
     accord = made("--seeds", "1", "--costs", branches=other)
     assert [found["run"] for found in accord.measured] == ["out/costs/basic-1"]
+
+
+def test_what_somebody_else_stopped_is_not_measured(made, tmp_path, monkeypatch):
+    """A signal to the whole group of processes ends training, which says that all went well."""
+    run = Timed.run
+
+    def stopped(self, arguments, seconds=None, enough=None):
+        return run(self, arguments, seconds, lambda: True)
+
+    monkeypatch.setattr(Timed, "run", stopped)
+    accord = made("--seeds", "1", "--costs", "--only", "Basic", code=1)
+    assert "1/1 Basic: stopped before enough was measured" in accord.said
+    assert "not measured: Basic" in accord.told
+    assert not (tmp_path / "out/costs.json").exists()
 
 
 def test_others_are_measured_when_a_branch_fails(made, tmp_path):

@@ -99,16 +99,15 @@ def test_its_runs_can_be_compared(made):
 def test_costs_are_measured_apart_from_runs_that_shared_the_machine(made, monkeypatch):
     base, (_, plan, *_), _, result = made
     assert "note: no cost where runs shared the machine" in result.stdout
-    short = {"WARM_UP": 4, "UPDATES": 12, "AFTER": 2, "LINE": 2}
-    for name, updates in short.items():
-        monkeypatch.setattr(costs, name, updates)
+    for name in ("USUAL", "DECODING"):
+        monkeypatch.setattr(costs, name, costs.Pace(warm_up=4, enough=8, line=2))
     line = ("study", plan, "--out", base / "out", "--costs")
     measured = call(*line)
     assert max(map(len, measured.stdout.splitlines())) <= 80
     data = json.loads((base / "out/costs.json").read_text("utf-8"))
     for branch in ("Basic", "Agree"):
         found = data["branches"][branch]
-        assert found["updates"] == 8
+        assert found["updates"] >= 8  # it is told to stop then, and may make a few more
         assert found["seconds"] > 0
         assert found["target_tokens"] > 0
         assert found["device"]

@@ -6,9 +6,10 @@ further by itself, one after the other:
     costs/basic-1 …   the runs that were measured, without checkpoints
     costs.json        what came of it
 
-The first updates do not count: kernels are compiled, first rounds waited for. Nor do those with a
-CUDA graph being recorded, which a long run hardly has. Training is told to stop as soon as enough
-of them count. A slow branch ends by the clock, and the second half of what it has done counts.
+The first updates do not count: kernels are compiled. Nor do those with a CUDA graph being recorded,
+which a long run hardly has. Of a branch that makes rounds of synthetic pairs, whole rounds count,
+since some updates wait for the next one and others do not. Training is told to stop as soon as
+enough is counted. A slow branch ends by the clock, and the second half of what it has done counts.
 """
 
 import json
@@ -55,27 +56,32 @@ _EXAMPLES = {"distillation": 1, "back-translation": 1, "latent": 2, "round-trip"
 
 @dataclass(frozen=True)
 class Pace:
-    """Which updates of a branch count."""
+    """What of a branch counts."""
 
     warm_up: int
     """Updates that are made first, and do not count."""
     enough: int
-    """Updates that are to count."""
+    """Updates that are to count, or rounds that are to be made."""
     line: int
     """Updates of a line of the log. Each waits for the device, so that few updates would seem
     faster than they are; but a line with a recording is lost as a whole."""
+    rounds: bool = False
+    """Whether rounds of synthetic pairs count, or updates."""
 
 
 USUAL = Pace(warm_up=100, enough=150, line=10)
 DECODING = Pace(warm_up=20, enough=60, line=2)
 """Of a branch that decodes in its updates: they are slow, and to record one may take seconds."""
+ROUNDS = Pace(warm_up=0, enough=7, line=10, rounds=True)
 
 
 def pace(experiment: Experiment) -> Pace:
-    """Which updates count of a branch with these objectives."""
+    """What counts of a branch with these objectives."""
     objective = experiment.objective
     decode = (objective.agreement, objective.dual, objective.back_translation)
-    return DECODING if any(each is not None and each.weight for each in decode) else USUAL
+    if any(each is not None and each.weight for each in decode):
+        return DECODING
+    return ROUNDS if objective.complete is not None and objective.complete.weight else USUAL
 
 
 @dataclass(frozen=True)
@@ -348,6 +354,9 @@ def _measure(
     began = time.monotonic()
     try:
         processes.run(item.arguments, enough=partial(_enough, item))
+        if not _enough(item):  # somebody else told it to stop; what there is would be chance
+            say(f"{title}: stopped before enough was measured")
+            return False
         cost = _read(item)
     except subprocess.CalledProcessError as error:
         if not processes.stopped and error.returncode != 128 + signal.SIGINT:
@@ -373,8 +382,9 @@ def _said(costs: Costs, branch: str) -> str:
 
 def _enough(item: Measurement) -> bool:
     """Whether training may stop."""
-    found = item.counted()
-    return found.updates >= pace(item.run.experiment).enough or found.spent >= 60 * MINUTES
+    found, wanted = item.counted(), pace(item.run.experiment)
+    made = found.rounds_made if wanted.rounds else found.updates
+    return made >= wanted.enough or found.spent >= 60 * MINUTES
 
 
 def _read(item: Measurement) -> Cost:
@@ -383,7 +393,8 @@ def _read(item: Measurement) -> Cost:
     run = RunDirectory(item.directory)
     if not found.seconds:
         raise AccordError(
-            "training made too few updates to time any, or recorded CUDA graphs in all of them",
+            "training made too few updates or rounds of synthetic pairs to time any, or recorded "
+            "CUDA graphs in all of them",
             where=str(run.metrics),
             fix="see what its log says about its end; `recordings` are of CUDA graphs",
         )
@@ -410,7 +421,9 @@ class Counted:
     seconds: float
     target_tokens: float
     rounds: int
-    """That came into use in these updates."""
+    """Of synthetic pairs, whole."""
+    rounds_made: int
+    """Also those that do not count."""
     spent: float
     """Seconds of all updates, also of those that do not count."""
 
@@ -419,20 +432,48 @@ def counted(lines: Iterable[Mapping[str, Any]], began: int, pace: Pace) -> Count
     """What a log says of a branch that began after an update."""
     found = list(lines)
     train = [line for line in found if line["kind"] == "train"]
+    came = [line["step"] for line in found if line["kind"] == "pool"]
     spent = sum((line["seconds"] for line in train), 0.0)
-    first = began + pace.warm_up
-    if train and spent >= 60 * MINUTES:  # slow: its time is up
-        first = min(first, (began + train[-1]["step"]) // 2)
-    taken = [
-        (before["step"], line)
-        for before, line in pairwise(train)
-        if before["step"] >= first and not line.get("recordings")
-    ]
-    pools = [line["step"] for line in found if line["kind"] == "pool"]
+    timed = [_Timed(before["step"], line) for before, line in pairwise(train)]
+    rounds = _whole_rounds(timed, came) if pace.rounds else []
+    if pace.rounds:
+        taken = [each for each_round in rounds for each in each_round]
+    else:
+        first = began + pace.warm_up
+        if train and spent >= 60 * MINUTES:  # slow: its time is up
+            first = min(first, (began + train[-1]["step"]) // 2)
+        taken = [each for each in timed if each.after >= first and not each.recordings]
     return Counted(
-        updates=sum(line["step"] - start for start, line in taken),
-        seconds=sum((line["seconds"] for _, line in taken), 0.0),
-        target_tokens=sum((line["target_tokens"] for _, line in taken), 0.0),
-        rounds=sum(start < step <= line["step"] for start, line in taken for step in pools),
+        updates=sum(each.line["step"] - each.after for each in taken),
+        seconds=sum((each.line["seconds"] for each in taken), 0.0),
+        target_tokens=sum((each.line["target_tokens"] for each in taken), 0.0),
+        rounds=len(rounds),
+        rounds_made=len(came),
         spent=spent,
     )
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """A line of the log, and the update after which it begins."""
+
+    after: int
+    line: Mapping[str, Any]
+
+    @property
+    def recordings(self) -> int:
+        return int(self.line.get("recordings", 0))
+
+
+def _whole_rounds(timed: Sequence[_Timed], came: Sequence[int]) -> list[list[_Timed]]:
+    """The lines of whole rounds: from the one in which it came into use until the next one did.
+
+    Of those after the first, the half with the fewest recordings: what decodes beside updates meets
+    new shapes for long, and a line that were left out for one may be the one that waited.
+    """
+    found = [
+        [each for each in timed if begin <= each.line["step"] < end]
+        for begin, end in pairwise(came[1:])
+    ]
+    found.sort(key=lambda lines: sum(each.recordings for each in lines))
+    return found[: math.ceil(len(found) / 2)]
