@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from accord.cli import app
 from accord.config.load import load
 from accord.models.checkpoint import Checkpoints
-from accord.studies import costs
+from accord.studies import counted_updates
 from toy_training import HARD, prepared
 
 PLAN = {
@@ -100,7 +100,9 @@ def test_costs_are_measured_apart_from_runs_that_shared_the_machine(made, monkey
     base, (_, plan, *_), _, result = made
     assert "note: no cost where runs shared the machine" in result.stdout
     for name in ("USUAL", "DECODING"):
-        monkeypatch.setattr(costs, name, costs.Pace(warm_up=4, enough=8, line=2))
+        monkeypatch.setattr(
+            counted_updates, name, counted_updates.Pace(warm_up=4, enough=8, line=2)
+        )
     line = ("study", plan, "--out", base / "out", "--costs")
     measured = call(*line)
     assert max(map(len, measured.stdout.splitlines())) <= 80

@@ -6,10 +6,7 @@ further by itself, one after the other:
     costs/basic-1 …   the runs that were measured, without checkpoints
     costs.json        what came of it
 
-The first updates do not count: kernels are compiled. Nor do those with a CUDA graph being recorded,
-which a long run hardly has. Of a branch that makes rounds of synthetic pairs, whole rounds count,
-since some updates wait for the next one and others do not. Training is told to stop as soon as
-enough is counted. A slow branch ends by the clock, and the second half of what it has done counts.
+Which updates count is said in counted_updates.py; training is told to stop when they are enough.
 """
 
 import json
@@ -18,12 +15,11 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import cache, partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,49 +35,18 @@ from accord.report.numbers import NONE, count
 from accord.run_directory import RunDirectory, log_errors, read_metrics
 from accord.studies.branches import prepared
 from accord.studies.commands import Command, Processes, assignment, set_options
+from accord.studies.counted_updates import Counted, counted, pace
 from accord.studies.estimates import FILLED
 from accord.studies.journal import Journal
 from accord.studies.plan import PlannedRun, PlannedStudy
 from accord.studies.runner import is_trained, not_prepared
 
-MINUTES = 3.0
-"""Of updates, after which a slow branch ends all the same."""
 ROUND = 50
 """Updates that a round of synthetic pairs lasts, about."""
 NEVER = 1_000_000
 """More updates than are ever made here: training is told to stop."""
 _EXAMPLES = {"distillation": 1, "back-translation": 1, "latent": 2, "round-trip": 1}
 """What a translated pair gives, by the part of Complete."""
-
-
-@dataclass(frozen=True)
-class Pace:
-    """What of a branch counts."""
-
-    warm_up: int
-    """Updates that are made first, and do not count."""
-    enough: int
-    """Updates that are to count, or rounds that are to be made."""
-    line: int
-    """Updates of a line of the log. Each waits for the device, so that few updates would seem
-    faster than they are; but a line with a recording is lost as a whole."""
-    rounds: bool = False
-    """Whether rounds of synthetic pairs count, or updates."""
-
-
-USUAL = Pace(warm_up=100, enough=150, line=10)
-DECODING = Pace(warm_up=20, enough=60, line=2)
-"""Of a branch that decodes in its updates: they are slow, and to record one may take seconds."""
-ROUNDS = Pace(warm_up=0, enough=7, line=10, rounds=True)
-
-
-def pace(experiment: Experiment) -> Pace:
-    """What counts of a branch with these objectives."""
-    objective = experiment.objective
-    decode = (objective.agreement, objective.dual, objective.back_translation)
-    if any(each is not None and each.weight for each in decode):
-        return DECODING
-    return ROUNDS if objective.complete is not None and objective.complete.weight else USUAL
 
 
 @dataclass(frozen=True)
@@ -197,7 +162,7 @@ class Measurement(Command):
     """The last update of the run that it goes on from."""
     pairs: int | None
 
-    def counted(self) -> "Counted":
+    def counted(self) -> Counted:
         """What the log of training says by now."""
         log = RunDirectory(self.directory).metrics
         with log_errors(log):
@@ -382,9 +347,7 @@ def _said(costs: Costs, branch: str) -> str:
 
 def _enough(item: Measurement) -> bool:
     """Whether training may stop."""
-    found, wanted = item.counted(), pace(item.run.experiment)
-    made = found.rounds_made if wanted.rounds else found.updates
-    return made >= wanted.enough or found.spent >= 60 * MINUTES
+    return item.counted().are_enough(pace(item.run.experiment))
 
 
 def _read(item: Measurement) -> Cost:
@@ -411,69 +374,3 @@ def _read(item: Measurement) -> Cost:
         date=datetime.now(UTC).date().isoformat(),
         command=item.command,
     )
-
-
-@dataclass(frozen=True)
-class Counted:
-    """Of the updates that count."""
-
-    updates: int
-    seconds: float
-    target_tokens: float
-    rounds: int
-    """Of synthetic pairs, whole."""
-    rounds_made: int
-    """Also those that do not count."""
-    spent: float
-    """Seconds of all updates, also of those that do not count."""
-
-
-def counted(lines: Iterable[Mapping[str, Any]], began: int, pace: Pace) -> Counted:
-    """What a log says of a branch that began after an update."""
-    found = list(lines)
-    train = [line for line in found if line["kind"] == "train"]
-    came = [line["step"] for line in found if line["kind"] == "pool"]
-    spent = sum((line["seconds"] for line in train), 0.0)
-    timed = [_Timed(before["step"], line) for before, line in pairwise(train)]
-    rounds = _whole_rounds(timed, came) if pace.rounds else []
-    if pace.rounds:
-        taken = [each for each_round in rounds for each in each_round]
-    else:
-        first = began + pace.warm_up
-        if train and spent >= 60 * MINUTES:  # slow: its time is up
-            first = min(first, (began + train[-1]["step"]) // 2)
-        taken = [each for each in timed if each.after >= first and not each.recordings]
-    return Counted(
-        updates=sum(each.line["step"] - each.after for each in taken),
-        seconds=sum((each.line["seconds"] for each in taken), 0.0),
-        target_tokens=sum((each.line["target_tokens"] for each in taken), 0.0),
-        rounds=len(rounds),
-        rounds_made=len(came),
-        spent=spent,
-    )
-
-
-@dataclass(frozen=True)
-class _Timed:
-    """A line of the log, and the update after which it begins."""
-
-    after: int
-    line: Mapping[str, Any]
-
-    @property
-    def recordings(self) -> int:
-        return int(self.line.get("recordings", 0))
-
-
-def _whole_rounds(timed: Sequence[_Timed], came: Sequence[int]) -> list[list[_Timed]]:
-    """The lines of whole rounds: from the one in which it came into use until the next one did.
-
-    Of those after the first, the half with the fewest recordings: what decodes beside updates meets
-    new shapes for long, and a line that were left out for one may be the one that waited.
-    """
-    found = [
-        [each for each in timed if begin <= each.line["step"] < end]
-        for begin, end in pairwise(came[1:])
-    ]
-    found.sort(key=lambda lines: sum(each.recordings for each in lines))
-    return found[: math.ceil(len(found) / 2)]
