@@ -158,11 +158,12 @@ def _compare(
     from accord.evaluation.folder import write_json
     from accord.studies import compare as comparison
     from accord.studies import systems
+    from accord.studies.compare_figures import figures
     from accord.studies.page import markdown as lines
     from accord.studies.sizes_figure import draw_sizes
 
     found = comparison.compare_runs(runs, against, **how)
-    data = comparison.figures(found, ["accord", *sys.argv[1:]])
+    data = figures(found, ["accord", *sys.argv[1:]])
     shown = comparison.tables(found)
     page = [line for made in shown for line in lines(made)]
     said: list[str] = []

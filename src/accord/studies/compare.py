@@ -1,21 +1,16 @@
 """Runs compared: their figures side by side, and paired tests against one of them and its pivot."""
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import accord
 from accord.errors import AccordError
-from accord.evaluation.records import Average, DirectionScores, Evaluated, Evaluation
+from accord.evaluation.records import Average, Evaluated, Evaluation
 from accord.evaluation.significance import Comparison, Difference, compare, compare_seeds
-from accord.evaluation.uses import counted, uses_of
-from accord.machine import commit
 from accord.report.answer import direct, in_way, only_by_pivots
-from accord.report.contents import History, ReportedRun, notes, read_runs
+from accord.report.contents import ReportedRun, notes, read_runs
 from accord.report.figures import Grid, grid
 from accord.report.numbers import NONE, count, signed
 
@@ -26,9 +21,6 @@ AVERAGES = {
     "ensemble": "zero_shot_by_ensemble",
 }
 """The columns, and what evaluations call them."""
-DIGITS = 4
-"""Of figures in JSON."""
-_ROUND = ("pairs", "kept", "seconds")  # what JSON says of a round of synthetic pairs
 
 
 @dataclass(frozen=True)
@@ -148,7 +140,7 @@ def _on_test(evaluation: Evaluation) -> Iterator[str]:
 
 def _check_alike(first: ReportedRun, other: ReportedRun) -> None:
     """Refuse evaluations of other sentences or by another search: they cannot be compared."""
-    ours, theirs = (_how(run.evaluation) for run in (first, other))
+    ours, theirs = (how(run.evaluation) for run in (first, other))
     differing = [key for key in ours if ours[key] != theirs[key]]
     if differing:
         said = ", ".join(f"{key} {ours[key]} and {theirs[key]}" for key in differing)
@@ -166,7 +158,8 @@ def _check_alike(first: ReportedRun, other: ReportedRun) -> None:
             )
 
 
-def _how(evaluation: Evaluation) -> dict[str, Any]:
+def how(evaluation: Evaluation) -> dict[str, Any]:
+    """What must be the same in all evaluations that are compared."""
     search = {key: value for key, value in evaluation.search.items() if key != "batch_tokens"}
     part = {"limit": evaluation.limit, "lines": evaluation.lines}
     return {"split": evaluation.split, **part, **search}
@@ -298,114 +291,3 @@ def interval(test: Difference) -> str:
 def p_of(test: Difference) -> str:
     """Three digits, as many as 1,000 samples give."""
     return f"{test.p:.3f}"
-
-
-# --- As JSON: small, and enough to tell where every figure is from.
-
-
-def figures(found: ComparedRuns, command: Sequence[str]) -> dict[str, Any]:
-    """All figures as plain data; `command` is the one that compared them."""
-    evaluation = found.runs[0].evaluation
-    return {
-        "evaluation": found.evaluation,
-        "how": _how(evaluation),
-        "command": shlex.join(command),
-        "accord": accord.__version__,
-        "commit": commit(),
-        "date": datetime.now(UTC).date().isoformat(),
-        "runs": [_run_figures(run, _speed_of(found)) for run in found.runs],
-        "against": found.against,
-        "differences": [
-            {
-                "run": gain.run,
-                "what": gain.what,
-                **_rounded(asdict(gain.test)),
-                "directions": {
-                    name: _rounded(asdict(test)) for name, test in gain.directions.items()
-                },
-            }
-            for gain in found.gains
-        ],
-        "notes": list(found.notes),
-    }
-
-
-def _speed_of(found: ComparedRuns) -> float | None:
-    """Gold tokens per second of the run that costs are measured by."""
-    return next((run.history.gold_speed for run in found.runs if run.label == found.against), None)
-
-
-def _run_figures(run: ReportedRun, usual: float | None) -> dict[str, Any]:
-    origin, known = run.evaluation.origin, run.environment
-    means = {
-        column: mean
-        for column, group in AVERAGES.items()
-        if (mean := run.evaluation.averages.get(group))
-    }
-    return {
-        "run": run.label,
-        "checkpoint": origin.checkpoint,
-        "updates": origin.step,
-        "seconds": run.history.seconds,
-        **_course_figures(run.history, usual),
-        "data": run.manifest["fingerprint"],
-        "times scored": _times(run),
-        "command": shlex.join(["accord", *map(str, (known.get("command") or [])[1:])]),
-        "commit": known.get("commit"),
-        "trained on": known.get("device"),
-        "evaluated on": f"{origin.device}, {origin.precision}",
-        "date": run.evaluation.date[:10],
-        "bleu": {
-            column: _rounded({"mean": mean.bleu, "half_width": mean.bleu_confidence})
-            for column, mean in means.items()
-        },
-        "off_target": _rounded({column: mean.off_target for column, mean in means.items()}),
-        "exact_match": _rounded({column: mean.exact_match for column, mean in means.items()}),
-        "directions": {row.name: _direction_figures(row) for row in run.evaluation.rows},
-    }
-
-
-def _course_figures(history: History, usual: float | None) -> dict[str, Any]:
-    """How training went: speed, cost per gold token against the `usual` speed, rounds, validations.
-
-    All of the run's own updates: those before a branch are in the log of another run.
-    """
-    speed = history.gold_speed
-    kinds = [(k, w) for k in ("supervised", "zero-shot") for w in ("cross_entropy", "bleu")]
-    return {
-        "gold tokens per second": None if speed is None else round(speed),
-        "cost": round(usual / speed, DIGITS) if usual and speed else None,
-        "rounds": [{key: line.get(key) for key in _ROUND} for line in history.rounds],
-        "validations": {
-            str(item.step): _rounded(
-                {"seconds": item.seconds}
-                | {
-                    f"{kind} {what.replace('_', '-')}": item.mean(kind, what)
-                    for kind, what in kinds
-                }
-            )
-            for item in history.validations
-        },
-    }
-
-
-def _direction_figures(row: DirectionScores) -> dict[str, Any]:
-    return _rounded(
-        {
-            "bleu": row.bleu.score,
-            "half_width": row.bleu.confidence_var,
-            "off_target": row.off_target,
-            "exact_match": row.exact_match,
-        }
-    )
-
-
-def _times(run: ReportedRun) -> dict[str, int]:
-    """How often the run has scored the sentences of each set that the figures are of."""
-    known = counted(run.uses)
-    own = counted(uses_of(run.evaluated))
-    return {same.set: len(known.get(same, ())) for same in own}
-
-
-def _rounded(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: None if value is None else round(value, DIGITS) for key, value in values.items()}

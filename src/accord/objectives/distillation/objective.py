@@ -7,24 +7,20 @@ what they weigh, and where the run stands among them.
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from accord.config.objectives import CompleteConfig
 from accord.config.third_languages import Triads
 from accord.data.batches import Batch, BatchStream, Position
-from accord.data.prefetch import Prefetcher
 from accord.data.store import trained_corpora
 from accord.models.base import Seq2Seq
 from accord.models.checkpoint import Checkpoints, objective_states
-from accord.models.tensor_batch import TensorBatch
 from accord.objectives.base import (
     Context,
     Cut,
@@ -35,7 +31,6 @@ from accord.objectives.base import (
     Terms,
     Work,
     is_due,
-    tensors_of,
 )
 from accord.objectives.distillation.background import Worker
 from accord.objectives.distillation.filters import Filters, usual_lengths
@@ -48,29 +43,20 @@ from accord.objectives.distillation.pool import (
 )
 from accord.objectives.distillation.rounds import Round, RoundMaker
 from accord.objectives.distillation.sampling import Picker
-from accord.objectives.distillation.soft_targets import LikelyTargets, Targets
-from accord.objectives.distillation.teacher_weights import Teaching
+from accord.objectives.distillation.soft_targets import Targets
+from accord.objectives.distillation.synthetic_batches import (
+    Batches,
+    SyntheticBatch,
+    Taught,
+    prefetched,
+)
+from accord.objectives.distillation.teaching import Teaching
 from accord.objectives.distillation.whole_softmax import (
     TaughtInputs,
     TaughtSentences,
     divergence,
 )
 from accord.objectives.likelihood import LikelihoodObjective, PairInputs
-from accord.ops.linear_cross_entropy import Likely
-
-
-@dataclass(frozen=True)
-class _Made:
-    """A batch of synthetic pairs: this process's micro-batches of it."""
-
-    parts: list[PairInputs]
-    tokens: int
-    """Target tokens in this process."""
-    update_tokens: int
-    """Target tokens over all processes."""
-
-
-Batches = Prefetcher[tuple[Position, _Made]]
 
 
 def goes_on_without(device: torch.device) -> bool:
@@ -284,7 +270,7 @@ class DistillationObjective(Objective[PairInputs]):
         self._ask(pool, step - 1)
         return pool
 
-    def _draw(self, pool: Pool, step: int) -> _Made:
+    def _draw(self, pool: Pool, step: int) -> SyntheticBatch:
         """The next batch, of the next round where this one is used up."""
         item = next(self._batches, None) if self._batches is not None else None
         while item is None:
@@ -332,13 +318,13 @@ class DistillationObjective(Objective[PairInputs]):
         if self._batches is not None:
             self._batches.close()
         pairs = made.pairs(self._corpora, self._triads)
-        targets: Targets | TaughtSentences | None = None
+        taught: Taught = None
         if made.likely is not None:
             offsets, size = made.sentences.offsets, len(self.store.vocabulary)
-            targets = Targets(pairs, self.store.languages, made.likely, offsets, size)
+            taught = Targets(pairs, self.store.languages, made.likely, offsets, size)
         elif self._whole:
             self._teaching.take_part(self.pool_state.teacher)
-            targets = TaughtSentences(pairs, self.store.languages, made.origins, self._corpora)
+            taught = TaughtSentences(pairs, self.store.languages, made.origins, self._corpora)
         stream = BatchStream(
             [each.corpus for each in pairs],
             self.store.languages,
@@ -350,33 +336,8 @@ class DistillationObjective(Objective[PairInputs]):
         )
         stream.seek(position)
         self._batches_per_use = stream.estimated_batches()
-        self._batches = Prefetcher(
-            _first(stream, self.config.uses), transform=partial(self._tensors, targets)
-        )
+        self._batches = prefetched(stream, self.config.uses, taught, self._session.cut)
         return self._batches
-
-    def _tensors(
-        self, targets: Targets | TaughtSentences | None, item: tuple[Position, Batch]
-    ) -> tuple[Position, _Made]:
-        """Runs in the background: what the device will need of a batch."""
-        position, batch = item
-        taught = targets.beside(batch) if isinstance(targets, TaughtSentences) else batch
-        widths = (each.shape[1] for each in (batch.source_BS, batch.target_BT, taught.source_BS))
-        width = max(widths)
-        rows, length = next(shape for shape in self._session.cut.shapes if shape[1] >= width)
-        count = max(1, -(-batch.rows // rows))
-        shape = (rows, length) if self._session.cut.fixed else None
-        ready: list[PairInputs] = []
-        for k in range(count):
-            part = batch.part(k, count)
-            pairs = tensors_of(part, shape)
-            if isinstance(targets, TaughtSentences):
-                read = tensors_of(taught.part(k, count), shape)
-                ready.append(TaughtInputs(pairs, taught=read))
-            else:
-                soft = _soft_targets(targets.of(part), pairs) if targets is not None else None
-                ready.append(PairInputs(pairs, soft))
-        return position, _Made(ready, batch.target_tokens, batch.update_target_tokens)
 
     def _fingerprint(self) -> str:
         """Of all that rounds and their batches follow from, beside the weights of the teacher."""
@@ -401,23 +362,6 @@ class DistillationObjective(Objective[PairInputs]):
 
 
 _NOT_OF_ROUNDS = {"preset", "weight", "gold", "start", "every", "teacher"}
-
-
-def _soft_targets(wanted: LikelyTargets, pairs: TensorBatch) -> Likely:
-    """For the same places as those of a batch, which may be filled up."""
-    rows, length = pairs.target_BT.shape
-    more = [(0, rows - len(wanted.token_BTK)), (0, length - wanted.token_BTK.shape[1]), (0, 0)]
-    token_BTK = torch.from_numpy(np.pad(wanted.token_BTK, more))
-    share_BTK = torch.from_numpy(np.pad(wanted.share_BTK, more))
-    found = Likely(token_BTK.flatten(0, 1), share_BTK.flatten(0, 1))
-    return found.pinned() if pairs.target_BT.is_pinned() else found
-
-
-def _first(stream: BatchStream, epochs: int) -> Iterator[tuple[Position, Batch]]:
-    """The batches of the first epochs of a stream, from where it stands."""
-    batches = iter(stream)
-    while stream.position.epoch < epochs:
-        yield next(batches)
 
 
 def _state_of(checkpoint: Path) -> PoolState:
