@@ -105,7 +105,10 @@ def test_it_is_evaluated_directly_or_through_the_pivot(trained, tmp_path):
     assert set(by_pivot) == {"de-fr", "fr-de"}
     assert min(*direct.values(), *by_pivot.values()) > 99
     assert CliRunner().invoke(app, ["report", str(tmp_path)]).exit_code == 0
-    assert "Phrase-based" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    report = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "Phrase-based" in report
+    assert "by the systems of run" in report
+    assert "with beam" not in report  # its systems have a search of their own
 
 
 def test_a_study_knows_what_of_it_is_done(toy, tmp_path):

@@ -151,10 +151,11 @@ class Answer:
     measured: str
 
 
-def answer(evaluation: Evaluation, found: Sequence[System]) -> Answer:
-    """Judge the first run; `found` are its systems and those it is compared with."""
+def answer(evaluation: Evaluation, found: Sequence[System], *, network: bool = True) -> Answer:
+    """Judge the first run, a network or not; `found` are its systems and those it is compared
+    with."""
     rows = [row for row in evaluation.directions if row.kind == "zero-shot"]
-    said = measured(evaluation)
+    said = measured(evaluation, network=network)
     if not rows:
         missing = f"; without a test set: {', '.join(evaluation.missing)}"
         reason = "no zero-shot direction was evaluated"
@@ -185,17 +186,22 @@ def judge(bleu: float, pivot: float | None, off_target: float | None) -> Verdict
     return "yes" if bleu >= CLOSE * pivot and astray <= LITTLE_OFF_TARGET else "partly"
 
 
-def measured(evaluation: Evaluation) -> str:
-    """Which sentences were translated, by what, and how."""
+def measured(evaluation: Evaluation, *, network: bool = True) -> str:
+    """Which sentences were translated, by what, and how.
+
+    What is no network has neither checkpoints nor a beam: its systems search in their own way.
+    """
     origin, search = evaluation.origin, evaluation.search
     lines = span([row.sentences for row in evaluation.by_direction])
     part = f" (the first {count(evaluation.limit)} of each set)" if evaluation.limit else ""
     if evaluation.lines:
         part = f" (lines {' to '.join(map(count, evaluation.lines))} of each set)"
+    said = f"Measured on the {evaluation.split} set, {lines} sentences a direction{part}"
+    if not network:
+        return f"{said}, by the systems of run {origin.run}."
     return (
-        f"Measured on the {evaluation.split} set, {lines} sentences a direction{part}, with beam "
-        f"{search['beam']} and length penalty {search['length_penalty']:g}, by checkpoint "
-        f"{origin.checkpoint} (step {count(origin.step)}) of run {origin.run}, "
+        f"{said}, with beam {search['beam']} and length penalty {search['length_penalty']:g}, "
+        f"by checkpoint {origin.checkpoint} (step {count(origin.step)}) of run {origin.run}, "
         f"{origin.precision} on {origin.device}."
     )
 
