@@ -11,7 +11,7 @@ from accord.data.prepare import prepare
 from accord.data.store import Store
 from accord.errors import AccordError
 from accord.run_directory import RunDirectory
-from accord.training import trainer
+from accord.training import run_log
 from accord.training.begin import check_store
 from accord.training.trainer import train
 from toy_training import (
@@ -72,7 +72,7 @@ def test_checkpoints_alone_are_no_run_either(toy, tmp_path):
 
 def test_a_line_of_the_log_says_how_many_cuda_graphs_were_recorded(toy, tmp_path, monkeypatch):
     made = iter([2, 5, 5, 6])  # when training begins, then with each line
-    monkeypatch.setattr(trainer, "recordings", lambda: next(made))
+    monkeypatch.setattr(run_log, "recordings", lambda: next(made))
     train(experiment(toy, tmp_path, training__steps=3, training__log_every=1))
     assert [line.get("recordings") for line in metrics(tmp_path, "train")] == [3, None, 1]
 

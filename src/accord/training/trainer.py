@@ -27,15 +27,15 @@ from accord.models.build import build_model
 from accord.models.checkpoint import Checkpoints
 from accord.objectives.base import Cancelled, Context, Cut, Objective, Session, Shape, Work
 from accord.objectives.build import build_objectives
-from accord.ops.cuda_graphs import recordings, set_seed
+from accord.ops.cuda_graphs import set_seed
 from accord.ops.distributed import World, joined_world, use_threads
 from accord.progress import Progress, Silent
-from accord.run_directory import MetricsLog, RunDirectory
+from accord.run_directory import RunDirectory
 from accord.training.begin import begin_run, check_store
 from accord.training.display import Display, prospect
-from accord.training.loggers import check_loggers, open_loggers
+from accord.training.loggers import check_loggers
 from accord.training.optim import build_optimizer, learning_rate, set_learning_rate
-from accord.training.running_totals import Window
+from accord.training.run_log import RunLog
 from accord.training.setup import hardware, identity, parts_that_fit, resume, seconds_per_update
 from accord.training.stopping import Clock, End, StopSignals
 from accord.training.update import Updater
@@ -170,13 +170,9 @@ class Trainer:
         self.cut = self._cut()
         self.validator = Validator(self.store, experiment, world.device, self.bf16)
         self.state.measure_by(self.validator.measures)
-        self.window = Window(world, self.state.totals, self.objectives)
+        self.log = RunLog(world, self.state, self.objectives, self.stream, progress, self.display)
         self.signals = StopSignals(progress)
         self.scores: Scores | None = None
-        self.log: MetricsLog | None = None
-        self._warned: set[str] = set()
-        self._rate = 0.0  # of the last update
-        self._recordings = recordings()  # of CUDA graphs, until the last line of the log
         self._prepared = self.step  # steps whose batches the background has made ready
         self._begin_objectives()
 
@@ -185,12 +181,8 @@ class Trainer:
         return Checkpoints(RunDirectory(Path(expand(path))).checkpoints) if path else None
 
     def _begin_objectives(self) -> None:
-        def log(kind: str, step: int, values: dict[str, Any]) -> None:
-            if self.log is not None:
-                self.log.write(kind, step, values)
-
         session = Session(
-            self.cut, log, lambda: bool(self.signals.received), self.clock.latest_step
+            self.cut, self.log.write, lambda: bool(self.signals.received), self.clock.latest_step
         )
         for objective in self.objectives:
             if objective.name in self.state.objectives:
@@ -227,10 +219,7 @@ class Trainer:
 
     def run(self, estimate: bool = False) -> Result:
         """Train until something says stop; whatever it is, the last state is saved."""
-        if self.world.is_first:
-            loggers = open_loggers(self.experiment, self.directory.path, self.step)
-            metrics = self.directory.metrics
-            self.log = MetricsLog(metrics, self.step, self.progress.note, loggers)
+        self.log.open(self.experiment, self.directory)
         self.stream.seek(self.state.position)
         if self.world.is_first:
             self._say_what_is_to_come(estimate)
@@ -253,8 +242,7 @@ class Trainer:
         finally:
             for objective in self.objectives:
                 objective.close()
-            if self.log is not None:
-                self.log.close()
+            self.log.close()
         told_by = 0 if end.finished else self.signals.received
         return Result(
             self.directory.path, self.step, end.reason, end.finished, self.scores, told_by
@@ -323,8 +311,7 @@ class Trainer:
         self.state.position = position
         seconds = time.perf_counter() - start
         self.state.seconds += seconds
-        self.window.took(seconds, batches.wait_seconds - waited, work)
-        self.display.updated(self.step, self.state.seconds, self._look)
+        self.log.took(seconds, batches.wait_seconds - waited, work)
 
     def _scheduled(self, step: int) -> float:
         """The learning rate of an update that is about to be made."""
@@ -344,14 +331,14 @@ class Trainer:
             each.work(step, batch, mine) if each.weight(step) else Work()
             for each, mine in zip(self.objectives, inputs, strict=True)
         ]
-        self._rate = self._scheduled(step)
-        set_learning_rate(self.optimizer, self._rate)
+        rate = self._scheduled(step)
+        set_learning_rate(self.optimizer, rate)
         set_seed(_step_seed(self.experiment.training_seed, step, self.world.rank))
         outcome = self.updater.update(work, batch.update_target_tokens)
         for objective in self.objectives:
             objective.updated()
         self.state.step = step
-        self.window.add(batch, work, outcome)
+        self.log.add(batch, work, outcome, rate)
         if outcome.applied:
             self.state.bad_in_a_row = 0
         else:
@@ -401,49 +388,15 @@ class Trainer:
         """Log, validate, save, in this order: a checkpoint holds all that happened until it."""
         settings, better = self.settings, False
         if self.step % settings.log_every == 0:
-            self._log()
+            self.log.write_updates()
         if self.step % settings.validation.every == 0 or (end is not None and end.finished):
             better = self._validate()
             end = end or self._goal()
         if end is not None and end.finished and self.state.totals.steps:
-            self._log()
+            self.log.write_updates()
         if end is not None or better or self.step % settings.save_every == 0:
             self._save()
         return end
-
-    def _log(self) -> None:
-        self.window.fold()
-        totals = self.state.totals
-        values = {
-            **totals.summary(self.objectives),
-            "lr": self._rate,
-            "epoch": self.stream.epochs(self.state.position),
-            "skipped": self.state.skipped,
-            "training_seconds": self.state.seconds,
-        }
-        if (made := recordings()) > self._recordings:
-            values["recordings"], self._recordings = made - self._recordings, made
-        if self.log is not None:
-            self.log.write("train", self.step, values)
-        self._warn(values)
-        self.display.logged(self.step, self.state.seconds, values | {"steps": totals.steps})
-        totals.clear()
-
-    def _look(self) -> dict[str, float | None]:
-        """How it goes since the last line of the log, as far as this process knows."""
-        totals = self.window.look()
-        rates = {"lr": self._rate, "steps": totals.steps}
-        return {**totals.summary(self.objectives), **rates}
-
-    def _warn(self, values: dict[str, Any]) -> None:
-        """Say what is wrong with an objective, when it begins."""
-        for objective in self.objectives:
-            problem = objective.warning(values)
-            if problem is not None and objective.name not in self._warned:
-                self.progress.note(f"step {self.step:,}: {problem}")
-            self._warned.discard(objective.name)
-            if problem is not None:
-                self._warned.add(objective.name)
 
     def _validate(self) -> bool:
         """The first process measures; the others wait and hear whether it was the best."""
@@ -453,8 +406,7 @@ class Trainer:
         if self.world.is_first:
             self.display.validating(self.step)
             self.scores = self.validator(self.model)
-            if self.log is not None:
-                self.log.write("validation", self.step, self.scores.as_dict())
+            self.log.write("validation", self.step, self.scores.as_dict())
             text = json.dumps(self.scores.quality(self.settings.validation.metric))
         best = self.state.judge(float(json.loads(self.world.share(text))))
         if self.world.is_first and self.scores is not None:
@@ -462,14 +414,14 @@ class Trainer:
         return best
 
     def _save(self) -> None:
-        self.window.fold()
+        self.log.fold()
         if not all(bool(p.isfinite().all()) for p in self.model.parameters()):
             raise AccordError(
                 "the weights are not finite any more",
                 where=f"{self.directory.path}, step {self.step}",
                 fix=f"the last good checkpoint is kept; {_LOWER}",
             )
-        if self.log is None:
+        if not self.world.is_first:
             return
         self.log.sync()
         states = {each.name: each.state() for each in self.objectives}
