@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from accord.errors import AccordError
-from accord.training.setup import parts_that_fit
+from accord.training.trial import parts_that_fit
 
 SHAPES = [(100, 8), (60, 16), (20, 40)]
 

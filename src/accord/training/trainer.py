@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from accord.errors import AccordError
 from accord.files import atomic_write, exclusive, expand
 from accord.models.build import build_model
 from accord.models.checkpoint import Checkpoints
-from accord.objectives.base import Cancelled, Context, Cut, Objective, Session, Shape, Work
+from accord.objectives.base import Cancelled, Context, Objective, Session, Work
 from accord.objectives.build import build_objectives
 from accord.ops.cuda_graphs import set_seed
 from accord.ops.distributed import World, joined_world, use_threads
@@ -36,8 +35,9 @@ from accord.training.display import Display, prospect
 from accord.training.loggers import check_loggers
 from accord.training.optim import build_optimizer, learning_rate, set_learning_rate
 from accord.training.run_log import RunLog
-from accord.training.setup import hardware, identity, parts_that_fit, resume, seconds_per_update
+from accord.training.setup import hardware, identity, resume
 from accord.training.stopping import Clock, End, StopSignals
+from accord.training.trial import Trial
 from accord.training.update import Updater
 from accord.training.validation import Scores, Validator
 
@@ -167,7 +167,8 @@ class Trainer:
                 f"an epoch has {self.stream.windows:,} windows, and an estimated "
                 f"{self.stream.estimated_batches():,} updates"
             )
-        self.cut = self._cut()
+        self.trial = Trial(self.updater, len(self.store.vocabulary), progress)
+        self.cut = self.trial.cut(self.stream.largest_shapes(), self.settings.accumulation)
         self.validator = Validator(self.store, experiment, world.device, self.bf16)
         self.state.measure_by(self.validator.measures)
         self.log = RunLog(world, self.state, self.objectives, self.stream, progress, self.display)
@@ -189,31 +190,6 @@ class Trainer:
                 known = self.state.objectives[objective.name]
                 objective.restore(known, self.checkpoints.path(self.step))
             objective.begin(session)
-
-    def _cut(self) -> Cut:
-        """Into as many parts as are asked for, or more where the largest batch does not fit."""
-        shapes, parts = self.stream.largest_shapes(), self.settings.accumulation
-        if self.on_gpu:
-            self.progress.reach(0, "trying the largest batch; the first time, kernels are compiled")
-            parts = parts_that_fit(self._try, shapes, len(self.store.vocabulary), parts)
-            if parts != self.settings.accumulation:
-                self.progress.note(
-                    f"the largest batch does not fit at once: split into {parts} parts"
-                )
-        return Cut(parts, [(-(-rows // parts), length) for rows, length in shapes], self.on_gpu)
-
-    def _try(self, batch: Batch, shape: Shape | None, step: int | None = None) -> None:
-        """Losses and gradients in full, of all objectives or of those that count at a step."""
-        tried = [
-            each.largest(batch, shape) if step is None or each.weight(step) else None
-            for each in self.objectives
-        ]
-        self.updater.accumulate(
-            [
-                Work() if found is None else Work([found], (0.0,) * len(each.losses))
-                for each, found in zip(self.objectives, tried, strict=True)
-            ]
-        )
 
     # --- the loop --------------------------------------------------------------------------
 
@@ -262,19 +238,17 @@ class Trainer:
         for sentence in said:
             self.progress.note(sentence)
 
+    def _seconds_per_update(self) -> float:
+        """Of the run so far or, at its beginning, by a batch that is only tried."""
+        if self.step and self.state.seconds:
+            return self.state.seconds / self.step
+        return self.trial.seconds_per_update(self.cut, self.step + 1)
+
     def _updates_per_epoch(self) -> int:
         """Counted, or estimated where each of many windows would have to be planned for it."""
         if self.stream.windows > 1:
             return self.stream.estimated_batches()
         return self.stream.batches_per_epoch(self.state.position.epoch)
-
-    def _seconds_per_update(self) -> float:
-        """Of the run so far or, at its beginning, by a batch that is only tried."""
-        if self.step and self.state.seconds:
-            return self.state.seconds / self.step
-        self.progress.reach(0, "trying a batch")
-        first = partial(self._try, step=self.step + 1)
-        return seconds_per_update(first, self.cut, len(self.store.vocabulary))
 
     @property
     def step(self) -> int:
