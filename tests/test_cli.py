@@ -376,6 +376,22 @@ def test_a_terminal_that_lacks_characters_is_no_accident(toy):
     assert "? overlap" in accord("prepare", toy, PYTHONIOENCODING="ascii").stdout
 
 
+def test_an_interrupt_does_not_hide_what_went_wrong_before_it():
+    """So it is where one process of several dies: torchrun tells the others to stop."""
+    code = (
+        "import os, signal\n"
+        "from accord import cli\n"
+        "from accord.errors import AccordError\n"
+        "def app():\n"
+        "    try: raise AccordError('lost touch', fix='look there')\n"
+        "    finally: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "cli.app = app\n"
+        "cli.main()\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (1, "accord: lost touch\n  fix: look there\n")
+
+
 def test_a_second_interrupt_does_not_break_into_the_clearing_up():
     code = (
         "import os, signal\nfrom accord import cli\n"

@@ -61,9 +61,14 @@ def main() -> None:
             if sys.stdout is not None:  # closed by whoever started us
                 sys.stdout.flush()
     except AccordError as error:
+        _ignore_interrupts()
         typer.echo(f"accord: {error}", err=True)
         sys.exit(1)
     except _InterruptedError as interrupt:
+        # Where one process of several fails, the others are told to stop while they say why.
+        if isinstance(interrupt.__context__, AccordError):
+            typer.echo(f"accord: {interrupt.__context__}", err=True)
+            sys.exit(1)
         typer.echo("accord: interrupted; nothing was half-written", err=True)
         sys.exit(128 + interrupt.number)
     except BrokenPipeError:
@@ -86,9 +91,14 @@ class _InterruptedError(BaseException):
 
 
 def _interrupt(number: int, _: Any) -> None:
-    for one in _INTERRUPTS:  # A second one must not break into the clearing up.
-        signal.signal(one, signal.SIG_IGN)
+    _ignore_interrupts()
     raise _InterruptedError(number)
+
+
+def _ignore_interrupts() -> None:
+    """From now on: none may break into clearing up, or into saying what is wrong."""
+    for one in _INTERRUPTS:
+        signal.signal(one, signal.SIG_IGN)
 
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
