@@ -227,10 +227,12 @@ def test_some_branches_have_no_cost(made, monkeypatch):
         "Basic": {**none, "objective.agreement": {"weight": 0.3, "start": 15}},
         "Phrases": {"model": {"kind": "phrase-based"}, "training": {}, "training.init_from": None},
         "Afresh": {**none, "objective.agreement": {"weight": 0.3, "start": 5000}},
+        "Complete": {**none, "objective.complete": {"start": 0, "teacher": {"run": "a-teacher"}}},
     }
     monkeypatch.setattr(costs, "prepared", lambda experiment: experiment.model.is_network)
     accord = made("--seeds", "1", "--costs", branches=branches)
-    (basic,) = accord.measured
+    basic, complete = accord.measured
+    assert complete["run"] == "out/costs/complete-1"
     assert basic["training.steps"] == 1_000_000
     assert "objective.agreement.start" not in basic  # it comes in while nothing counts yet
     assert "Phrases: has no cost: it is no network" in accord.said

@@ -23,20 +23,20 @@ class Pace:
     """What of a branch counts."""
 
     warm_up: int
-    """Updates that are made first, and do not count."""
+    """Updates that are made first, and do not count; by their end all objectives must be on."""
     enough: int
     """Updates that are to count, or rounds that are to be made."""
     line: int
     """Updates of a line of the log. Each waits for the device, so that few updates would seem
     faster than they are; but a line with a recording is lost as a whole."""
     rounds: bool = False
-    """Whether rounds of synthetic pairs count, or updates."""
+    """Whether rounds of synthetic pairs count, those after the first, or updates."""
 
 
 USUAL = Pace(warm_up=100, enough=150, line=10)
 DECODING = Pace(warm_up=20, enough=60, line=2)
 """Of a branch that decodes in its updates: they are slow, and to record one may take seconds."""
-ROUNDS = Pace(warm_up=0, enough=7, line=10, rounds=True)
+ROUNDS = Pace(warm_up=100, enough=7, line=10, rounds=True)
 
 
 def pace(experiment: Experiment) -> Pace:
@@ -109,7 +109,7 @@ def _whole_rounds(timed: Sequence[_Timed], came: Sequence[int]) -> list[list[_Ti
     """The lines of whole rounds: from the one in which it came into use until the next one did.
 
     Of those after the first, the half with the fewest recordings: what decodes beside updates meets
-    new shapes for long, and a line that were left out for one may be the one that waited.
+    new shapes for long, and a line that is left out for one may be the one that waited.
     """
     found = [
         [each for each in timed if begin <= each.line["step"] < end]
