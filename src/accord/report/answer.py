@@ -151,7 +151,7 @@ class Answer:
     measured: str
 
 
-def answer(evaluation: Evaluation, found: Sequence[System], *, network: bool = True) -> Answer:
+def answer(evaluation: Evaluation, found: Sequence[System], *, network: bool) -> Answer:
     """Judge the first run, a network or not; `found` are its systems and those it is compared
     with."""
     rows = [row for row in evaluation.directions if row.kind == "zero-shot"]
@@ -186,7 +186,7 @@ def judge(bleu: float, pivot: float | None, off_target: float | None) -> Verdict
     return "yes" if bleu >= CLOSE * pivot and astray <= LITTLE_OFF_TARGET else "partly"
 
 
-def measured(evaluation: Evaluation, *, network: bool = True) -> str:
+def measured(evaluation: Evaluation, *, network: bool) -> str:
     """Which sentences were translated, by what, and how.
 
     What is no network has neither checkpoints nor a beam: its systems search in their own way.

@@ -168,6 +168,10 @@ class Measurement(Command):
         with log_errors(log):
             return counted(read_metrics(log), self.began, pace(self.run.experiment))
 
+    def has_enough(self) -> bool:
+        """Whether training may stop."""
+        return self.counted().are_enough(pace(self.run.experiment))
+
 
 def unmeasured(run: PlannedRun) -> str:
     """Why a branch cannot be measured; nothing where it can."""
@@ -318,8 +322,8 @@ def _measure(
     shutil.rmtree(item.directory, ignore_errors=True)
     began = time.monotonic()
     try:
-        processes.run(item.arguments, enough=partial(_enough, item))
-        if not _enough(item):  # somebody else told it to stop; what there is would be chance
+        processes.run(item.arguments, enough=item.has_enough)
+        if not item.has_enough():  # somebody else told it to stop; what there is would be chance
             say(f"{title}: stopped before enough was measured")
             return False
         cost = _read(item)
@@ -343,11 +347,6 @@ def _said(costs: Costs, branch: str) -> str:
     found, speed = costs.relative(branch), costs.known[branch].speed
     cost = "" if found is None else f", {times(found)} of {costs.against}"
     return f"{count(speed)} gold tokens a second{cost}"
-
-
-def _enough(item: Measurement) -> bool:
-    """Whether training may stop."""
-    return item.counted().are_enough(pace(item.run.experiment))
 
 
 def _read(item: Measurement) -> Cost:

@@ -76,9 +76,8 @@ def counted(lines: Iterable[Mapping[str, Any]], began: int, pace: Pace) -> Count
     spent = sum((line["seconds"] for line in train), 0.0)
     timed = [_Timed(before["step"], line) for before, line in pairwise(train)]
     rounds = _whole_rounds(timed, came) if pace.rounds else []
-    if pace.rounds:
-        taken = [each for each_round in rounds for each in each_round]
-    else:
+    taken = [each for lines in rounds for each in lines]
+    if not pace.rounds:
         first = began + pace.warm_up
         if train and spent >= 60 * MINUTES:  # slow: its time is up
             first = min(first, (began + train[-1]["step"]) // 2)

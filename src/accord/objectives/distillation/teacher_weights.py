@@ -26,7 +26,7 @@ from accord.inference.text import Decoder
 from accord.metrics.bleu import bleu
 from accord.metrics.rates import length_ratio
 
-MEMBERS = "members."  # how the names of an ensemble's weights begin
+_MEMBERS = "members."  # how the names of an ensemble's weights begin
 _SENTENCES = 500  # of each direction that the guard translates
 _RATIO = 0.1  # how far the length of translations may move from that of the first teacher
 
@@ -62,7 +62,7 @@ class TeacherVersions:
         """How many models the weights are of, if these are an ensemble; otherwise 0."""
         with _reading(self.path(name)), safe_open(self.path(name), "pt") as file:
             names = file.keys()
-        return len({each.split(".")[1] for each in names if each.startswith(MEMBERS)})
+        return len({each.split(".")[1] for each in names if each.startswith(_MEMBERS)})
 
     def load(self, name: str, model: nn.Module) -> None:
         """Put the weights into a model, if they are what was written."""
