@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,14 @@ FORMAT = 1
 _NAME = re.compile(r"step-(\d{8,})")
 
 
+def _first_difference(message: str) -> str:
+    """Of PyTorch's list, which has a line for each tensor of a model."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    first = textwrap.shorten(" ".join(lines[1:2] or lines), 240, placeholder=" …")
+    more = f" (and {len(lines) - 2:,} more)" if len(lines) > 2 else ""
+    return first.rstrip(". ") + more
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint on disk whose files are whole."""
@@ -57,9 +66,9 @@ class Checkpoint:
             model.load_state_dict(load_file(self.path / "model.safetensors"))
         except RuntimeError as error:
             raise AccordError(
-                f"the weights are not those of this model: {error}",
+                f"the weights are not those of this model: {_first_difference(str(error))}",
                 where=str(self.path),
-                fix="use the experiment file that the run was made by",
+                fix="give the same `model` as the run that they are of; its experiment.yaml has it",
             ) from None
 
     def load_optimizer(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
