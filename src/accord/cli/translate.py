@@ -221,7 +221,7 @@ def combine(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Directory to write.")],
     models: Annotated[
         list[str],
-        typer.Argument(metavar="DIRECTION=RUN...", help="Which run translates what: en-de=RUN."),
+        typer.Argument(metavar="DIRECTION=RUN", help="Which run translates what: en-de=RUN."),
     ],
 ) -> None:
     """Make one system of several runs, one for each direction.
@@ -238,7 +238,9 @@ def combine(
     for item in models:
         name, equals, path = item.partition("=")
         if not equals or not path:
-            raise typer.BadParameter(f"{item!r} is not of the form en-de=RUN", param_hint="models")
+            raise typer.BadParameter(
+                f"{item!r} is not of the form en-de=RUN", param_hint="DIRECTION=RUN"
+            )
         direction = Direction.parse(name)
         if direction in chosen:
             raise AccordError(f"{direction} is given twice", fix="name one run for each direction")

@@ -285,6 +285,16 @@ def refuse_phrase_based(run: Path) -> None:
         )
 
 
+def refuse_combined(run: Path) -> None:
+    """Say of several runs in one that the checkpoints are theirs."""
+    if (run / COMBINED).is_file():
+        raise AccordError(
+            "these are several runs, which `accord combine` put together",
+            where=str(run),
+            fix=f"name one of the runs: {COMBINED} lists them",
+        )
+
+
 def find_checkpoint(run: Path, name: str) -> Checkpoint:
     """The checkpoint that is called best, last, average, or by its step.
 
@@ -295,13 +305,8 @@ def find_checkpoint(run: Path, name: str) -> Checkpoint:
     checkpoints = Checkpoints(run / "checkpoints")
     if name in ("best", "last"):
         newest = checkpoints.last()
-        if newest is None and (run / COMBINED).is_file():
-            raise AccordError(
-                "these are several runs, which `accord combine` put together",
-                where=str(run),
-                fix=f"name one of the runs: {COMBINED} lists them",
-            )
         if newest is None:
+            refuse_combined(run)
             raise AccordError(
                 "the run has no checkpoint yet",
                 where=str(run),
