@@ -8,6 +8,7 @@ import resource
 import shlex
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -413,6 +414,24 @@ def test_a_closed_standard_input_is_an_error_and_not_a_crash(monkeypatch):
     with pytest.raises(AccordError, match="no standard input"):
         _lines(None)
     assert not _at_a_terminal()
+
+
+def test_bytes_that_are_not_utf8_are_told_and_a_mark_of_the_text_is_not(tmp_path):
+    from accord.cli.translate import _decoded, _lines
+    from accord.errors import AccordWarning
+
+    file = tmp_path / "latin1.fr"
+    file.write_bytes("été\n".encode() + "mètre\n� vu\nété\n".encode("latin-1", "replace"))
+    with _lines(file) as lines, pytest.warns(AccordWarning) as told:
+        assert list(_decoded(lines)) == ["été", "m�tre", "? vu", "�t�"]
+    first, last = (str(each.message) for each in told)
+    assert "line 2 has bytes that are not UTF-8" in first
+    assert "iconv" in first
+    assert "2 lines" in last
+    file.write_text("� stood here before\n", encoding="utf-8")
+    with _lines(file) as lines, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(_decoded(lines)) == ["� stood here before"]
 
 
 def test_a_closed_standard_output_is_no_crash():

@@ -86,3 +86,31 @@ def test_commands_offer_what_the_settings_describe(command, settings, hidden):
             assert item.metadata["text"][:20] in words
             if not isinstance(item.default, bool):
                 assert f"[default: {item.default}" in words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("report", "x", "--html", "a", "--markdown", "./a"), "--html has the same file"),
+        (("report", "x", "--latex", "x/report.md"), "--markdown has the same file"),
+        (("compare", "x", "--json", "a", "--markdown", "a"), "--json has the same file"),
+        (("compare", "x", "--selection", "validations", "--json", "a"), "only prints"),
+    ],
+)
+def test_two_files_do_not_have_one_name_and_none_is_left_out(
+    arguments, said, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    found = CliRunner().invoke(accord, list(arguments))
+    assert found.exit_code == 2, found.output
+    assert said in found.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_machine_without_a_gpu_is_not_told_to_take_one(monkeypatch):
+    from accord.inference.backends.torch_backend import pick_device, torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(AccordError, match="cannot compute on 'tpu'") as error:
+        pick_device("tpu")
+    assert error.value.fix == "take cpu: no GPU was found"

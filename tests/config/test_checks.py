@@ -50,6 +50,15 @@ def test_the_recipes_keep_all_rules(tmp_path, capsys):
     )
 
 
+@pytest.mark.parametrize(
+    "overrides", [("run=one", "store=./one"), ("run=stores/{name}",), ("store=runs//x",)]
+)
+def test_a_run_does_not_lie_in_its_store(tmp_path, overrides):
+    said = complaint(tmp_path, STAR, *overrides)
+    assert "key run: " in said
+    assert "is the directory of the store as well" in said
+
+
 COMPLETE = [
     ("search.nbest=4", "a beam of 1 finds no 4", "give a larger search.beam"),
     ("select=agreement", "there is only one", "give search.nbest"),

@@ -160,6 +160,12 @@ def test_a_bad_override_is_named_as_such(tmp_path):
     assert "no place" in complaint(tmp_path, GOOD, "corpora.7.limit=1")
 
 
+def test_an_override_without_a_value_shows_how(tmp_path):
+    said = complaint(tmp_path, GOOD, "seed")
+    assert "not of the form key=value: 'seed'" in said
+    assert "--set training.steps=800" in said
+
+
 def test_pairwise_needs_a_pivot_between_the_pair(tmp_path):
     text = GOOD.replace("[en, de, fr]", "[en, de, fr, es]").replace(
         "dev:", "  - {pair: fr-es, train: 'c.{lang}'}\ndev:"
@@ -214,6 +220,19 @@ def test_the_norway_problem_is_explained_once(tmp_path):
     assert "problems" not in message
     assert "at least 2" not in message
     assert "at least 2" in complaint(tmp_path, text.replace("en, no", "en"))
+
+
+@pytest.mark.parametrize(
+    ("item", "fix"),
+    [
+        ("training.optimizer={kind: adam, learning_rate: 1e-3}", "reads 1e-3 as text: write 0.001"),
+        ("training.optimizer={kind: adam, learning_rate: 1e-7}", "write 1.0e-07"),
+        ("training.steps=1e3", "write 1000"),
+        ("training.steps='5'", "write 5"),
+    ],
+)
+def test_numbers_that_yaml_takes_for_text_are_explained(tmp_path, item, fix):
+    assert fix in complaint(tmp_path, GOOD, item)
 
 
 def test_whole_numbers_serve_where_a_number_is_wanted(tmp_path):

@@ -1,3 +1,4 @@
+import warnings
 from itertools import permutations
 
 import pytest
@@ -5,7 +6,7 @@ import pytest
 from accord.config.schema import Cleaning, Experiment, HeldOut, PairSet
 from accord.data.held_out import EvaluationSet, held_out_sets, join, read_held_out
 from accord.data.prepare import prepare
-from accord.errors import AccordError
+from accord.errors import AccordError, AccordWarning
 
 
 def pair_set(pair, rows):
@@ -55,6 +56,27 @@ def test_held_out_text_is_mended_but_no_line_is_dropped(tmp_path):
         (tmp_path / f"dev.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (found,) = read_held_out(HeldOut(path=str(tmp_path / "dev.{lang}")), ["en", "de"], Cleaning())
     assert found.lines == {"en": ["a b", ""], "de": ["é", "x"]}
+
+
+@pytest.mark.parametrize(
+    ("shared", "told"), [(100, "100 of the 100"), (2, "2 of the 100"), (1, None)]
+)
+def test_a_test_set_of_dev_lines_is_told(tmp_path, shared, told):
+    for split, numbers in {"dev": range(100), "test": range(100 - shared, 200 - shared)}.items():
+        for language in ("en", "de"):
+            lines = (f"{language} {number}\n" for number in numbers)
+            (tmp_path / f"{split}.{language}").write_text("".join(lines), encoding="utf-8")
+    settings = {
+        "name": "x",
+        "languages": ["en", "de"],
+        "corpora": [{"pair": "en-de", "train": "none.{lang}"}],
+        "dev": str(tmp_path / "dev.{lang}"),
+        "test": str(tmp_path / "test.{lang}"),
+    }
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always", AccordWarning)
+        held_out_sets(Experiment.model_validate(settings))
+    assert [told in str(note.message) for note in notes] == [True] * (told is not None)
 
 
 def test_a_set_with_uneven_languages_is_refused(tmp_path):

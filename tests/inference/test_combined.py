@@ -139,6 +139,8 @@ def test_what_cannot_be_combined(runs, pairs, tmp_path, monkeypatch):
         combine(tmp_path / "x", {de_en: tmp_path})
     with pytest.raises(AccordError, match="several runs, which `accord combine` put together"):
         app(["export", str(pairs)], standalone_mode=False)
+    with pytest.raises(AccordError, match="several runs, which `accord combine` put together"):
+        app(["average", str(pairs)], standalone_mode=False)
     with pytest.raises(AccordError, match="de-en is given twice"):
         same = f"de-en={runs / 'de-en'}"
         app(["combine", str(tmp_path / "x"), same, same], standalone_mode=False)

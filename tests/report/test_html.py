@@ -147,7 +147,7 @@ def test_signatures_and_environment_are_there(page, report):
 def test_an_evaluation_without_pivots_or_validations_makes_a_page(tmp_path):
     run = make_run(tmp_path / "run", pivot=False, off_target=None, validate_all=False)
     text = html(build([run]))
-    assert "training.validation.directions: all" in text
+    assert "training.validation.watch: all" in text
     assert "Off target" not in text
     (run / "metrics.jsonl").unlink()
     assert "No metrics were logged." in html(build([run]))

@@ -8,7 +8,8 @@ import yaml
 from typer.testing import CliRunner
 
 from accord.cli import app
-from accord.config.load import load
+from accord.config.load import load, store_directory
+from accord.data.store import write_manifest
 from accord.models.checkpoint import Checkpoints
 from accord.studies import counted_updates
 from toy_training import HARD, prepared
@@ -79,6 +80,22 @@ def test_run_again_it_finds_everything_done(made):
     once_more = call(*line)
     assert once_more.stderr.count("done already") == 4
     assert "agree-3: evaluated, dev-beam1-last" in once_more.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_runs_of_other_data_are_not_taken_for_done(made):
+    base, line, _, _ = made
+    store = store_directory(load(base / "out/agree-3/experiment.yaml"))
+    before = (store / "manifest.json").read_bytes()
+    write_manifest(store, {**json.loads(before), "fingerprint": "prepared anew"})
+    try:
+        assert call(*line, "--dry-run").stdout.count("[done]") == 2  # evaluations of the old runs
+        again = CliRunner().invoke(app, [*map(str, line)], env={"COLUMNS": "80"})
+    finally:
+        (store / "manifest.json").write_bytes(before)
+    assert again.exit_code == 1
+    assert "the prepared data" in again.stderr
 
 
 @pytest.mark.slow

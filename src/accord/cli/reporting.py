@@ -54,7 +54,9 @@ def report(
     _check_paper(paper)
     page = html or runs[0] / "report.html"
     text = markdown or runs[0] / "report.md"
-    for path in (page, text, latex):
+    files = {"--html": page, "--markdown": text, "--latex": latex}
+    _refuse_one_name(files)
+    for path in files.values():
         if path is not None:
             check_writable(path)
     found = build(runs, name=name)
@@ -69,6 +71,14 @@ def report(
             out.write(table(found))
     typer.echo(found.answer.headline)
     typer.echo(f"wrote {page} and {text}", err=True)
+
+
+def _refuse_one_name(files: Mapping[str, Path | None]) -> None:
+    """Of two files in one place only the later would be left."""
+    first: dict[Path, str] = {}
+    for option, path in files.items():
+        if path is not None and (other := first.setdefault(path.resolve(), option)) != option:
+            raise typer.BadParameter(f"{other} has the same file: {path}", param_hint=option)
 
 
 def compare(
@@ -121,7 +131,11 @@ def compare(
     """
     from accord.files import check_writable
 
+    asked = {"--json": json_file, "--markdown": markdown, "--svg": svg}
     if selection is not None:
+        for option, path in asked.items():
+            if path is not None:
+                raise typer.BadParameter("--selection only prints", param_hint=option)
         _selection(runs, selection)
         return
     if svg is not None and not by_size:
@@ -131,7 +145,8 @@ def compare(
             "--name says which evaluation: leave one out", param_hint="--final"
         )
     _check_paper(paper)
-    for path in (json_file, markdown, svg):
+    _refuse_one_name(asked)
+    for path in asked.values():
         if path is not None:
             check_writable(path)
     files = {"json": json_file, "md": markdown, "svg": svg}

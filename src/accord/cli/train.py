@@ -81,13 +81,14 @@ def average(
 
     Example: accord average demo/run --last 2
     """
-    from accord.models.checkpoint import Checkpoints, refuse_phrase_based
+    from accord.models.checkpoint import Checkpoints, refuse_combined, refuse_phrase_based
     from accord.models.checkpoint import average as mean
     from accord.run_directory import RunDirectory
 
     directory = RunDirectory(run)
     directory.experiment()
     refuse_phrase_based(run)
+    refuse_combined(run)
     paths = Checkpoints(directory.checkpoints).paths()[-last:]
     if len(paths) < last:
         raise AccordError(

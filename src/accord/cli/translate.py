@@ -3,6 +3,8 @@
 import json
 import sys
 import time
+import warnings
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
@@ -12,7 +14,7 @@ import typer
 
 from accord.cli.documents import is_document, translate_document
 from accord.cli.options import EnsembleMembers, ModelOptions, ModelPath, Quiet, RunPath, grouped
-from accord.errors import AccordError
+from accord.errors import AccordError, AccordWarning
 from accord.inference.results import SearchSettings
 
 
@@ -95,13 +97,14 @@ def translate(
         lines = stack.enter_context(_lines(input_file))
         show = _describer(translator) if as_json else attrgetter("text")
         if prompts or to is None:
+            sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
             converse(translator, Direction(to, source), show, options)
             return
         out = stack.enter_context(atomic_write(output_file)) if output_file else sys.stdout
         silent = quiet or typed or not _progress_helps(input_file, output_file)
         progress = stack.enter_context(shown_progress(silent))
         total = None if silent else _count(input_file)
-        texts = (line.rstrip("\n") for line in lines)
+        texts = _decoded(lines)
         # A person who types wants each answer at once. Of a file, the first few lines tell early
         # how fast it goes; what follows comes in large batches.
         first, size = (1, 1) if typed else (_FIRST_LINES, _lines_at_once(search))
@@ -163,14 +166,40 @@ def _lines(path: Path | None) -> Any:
     if path is None and sys.stdin is None:  # closed by whoever started us
         raise AccordError("there is no standard input", fix="name a file with --input")
     if path is None:
-        sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")  # type: ignore[union-attr]
+        sys.stdin.reconfigure(encoding="utf-8", errors=_MARKED, newline="\n")  # type: ignore[union-attr]
         return nullcontext(sys.stdin)
     try:
-        return path.open(encoding="utf-8", errors="replace", newline="\n")
+        return path.open(encoding="utf-8", errors=_MARKED, newline="\n")
     except OSError as error:
         raise AccordError(
             f"cannot be read: {error.strerror}", where=str(path), fix="check the path"
         ) from None
+
+
+_MARKED = "surrogateescape"  # so that bytes that are not UTF-8 can be told from a � in the text
+
+
+def _decoded(lines: Iterable[str]) -> Iterator[str]:
+    """Lines without their ends. Bytes that are not UTF-8 become �, and that is said."""
+    damaged = 0
+    for number, line in enumerate(lines, start=1):
+        text = line.rstrip("\n")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            text = text.encode(errors=_MARKED).decode(errors="replace")
+            damaged += 1
+            if damaged == 1:
+                warnings.warn(
+                    f"line {number} has bytes that are not UTF-8; � stands in their place\n"
+                    "  fix: re-encode the text, for example: "
+                    "iconv -f ISO-8859-1 -t UTF-8 OLD > NEW",
+                    AccordWarning,
+                    stacklevel=2,
+                )
+        yield text
+    if damaged > 1:
+        warnings.warn(f"{damaged:,} lines have such bytes", AccordWarning, stacklevel=2)
 
 
 def _describer(translator: Any) -> Any:
@@ -192,7 +221,7 @@ def combine(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Directory to write.")],
     models: Annotated[
         list[str],
-        typer.Argument(metavar="DIRECTION=RUN...", help="Which run translates what: en-de=RUN."),
+        typer.Argument(metavar="DIRECTION=RUN", help="Which run translates what: en-de=RUN."),
     ],
 ) -> None:
     """Make one system of several runs, one for each direction.
@@ -209,7 +238,9 @@ def combine(
     for item in models:
         name, equals, path = item.partition("=")
         if not equals or not path:
-            raise typer.BadParameter(f"{item!r} is not of the form en-de=RUN", param_hint="models")
+            raise typer.BadParameter(
+                f"{item!r} is not of the form en-de=RUN", param_hint="DIRECTION=RUN"
+            )
         direction = Direction.parse(name)
         if direction in chosen:
             raise AccordError(f"{direction} is given twice", fix="name one run for each direction")

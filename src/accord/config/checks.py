@@ -6,6 +6,7 @@ said where these are read.
 """
 
 from collections.abc import Iterable, Iterator
+from os.path import normpath
 
 from accord.config.model_checks import bad_language_model_training, bad_model, bad_phrase_based
 from accord.config.objective_checks import bad_objective
@@ -13,6 +14,7 @@ from accord.config.paths import fill, format_of, format_of_side, locate, named_c
 from accord.config.schema import Experiment, HeldOut, Source, TrainingSettings, pair_languages
 from accord.config.section import Complaint, Location
 from accord.errors import AccordError
+from accord.files import expand
 
 # Every vocabulary has an entry for each byte and each language, the unknown, padding and the end.
 _BYTES, _SPECIAL = 256, 3
@@ -63,6 +65,7 @@ def contradictions(experiment: Experiment) -> Iterator[Complaint]:
             "add a corpus between the parts, or take languages out: no training can reach a "
             "direction between them",
         )
+    yield from _bad_places(experiment)
     for name, held_out in experiment.held_out.items():
         yield from _bad_held_out(name, held_out, languages)
     yield from _bad_overlap(experiment)
@@ -78,6 +81,20 @@ def contradictions(experiment: Experiment) -> Iterator[Complaint]:
         yield from bad_objective(experiment)
     else:
         yield from bad_language_model_training(experiment)
+
+
+def _bad_places(experiment: Experiment) -> Iterator[Complaint]:
+    """Store and run each have a manifest.json; in one directory either would overwrite it."""
+    store, run = (
+        normpath(expand(place.replace("{name}", experiment.name)))
+        for place in (experiment.store, experiment.run)
+    )
+    if store == run:
+        yield (
+            ("run",),
+            f"{run!r} is the directory of the store as well",
+            "give each a directory of its own: by default runs/NAME and stores/NAME",
+        )
 
 
 def _bad_decay(training: TrainingSettings) -> Iterator[Complaint]:

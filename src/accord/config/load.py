@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -81,7 +82,11 @@ class _Document:
         """Apply one `a.b=c`; the value is read as YAML, list items are numbered from 0."""
         key, equals, text = assignment.partition("=")
         if not equals or not key:
-            raise AccordError(f"not of the form key=value: {assignment!r}", where="--set")
+            raise AccordError(
+                f"not of the form key=value: {assignment!r}",
+                where="--set",
+                fix="write the key, an equals sign and the value: --set training.steps=800",
+            )
         # `isdecimal` alone says yes to the digits of every script, `isdigit` even to exponents.
         parts: list[str | int] = [
             int(p) if p.isascii() and p.isdecimal() else p for p in key.split(".")
@@ -278,9 +283,28 @@ def _explain(document: _Document, detail: Mapping[str, Any], kind: type[BaseMode
     if isinstance(value, bool) and detail["type"] in ("string_type", "invalid_key"):
         fix = "YAML reads no, yes, on and off as false and true: put the word in quotes"
         return AccordError(what, where=where, fix=fix)
+    number = _number(value) if detail["type"] in _NO_NUMBER and isinstance(value, str) else None
+    if number is not None:
+        fix = f"YAML reads {value} as text: write {number}"
+        return AccordError(what, where=where, fix=fix)
     bounds = _bounds(detail)
     fix = " ".join(_description(kind, location).split())
     return AccordError(what, where=where, fix=f"give {bounds}. {fix}" if bounds else fix)
+
+
+_NO_NUMBER = ("int_type", "int_parsing", "float_type", "float_parsing")
+
+
+def _number(text: str) -> str | None:
+    """What is a number to everybody but YAML 1.1 (1e-3), as that writes it."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    if not isfinite(value):
+        return None
+    plain = int(value) if value.is_integer() else value
+    return str(yaml.safe_dump(plain)).split("\n", 1)[0]
 
 
 def _shown(value: object) -> str:

@@ -1,7 +1,8 @@
 """Dev and test sets: read as they are, joined through a pivot language, or split off a corpus."""
 
+import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -11,7 +12,7 @@ from accord.data.cleaning import Cleaner, mend
 from accord.data.dedup import hash_lines, match_key, priority
 from accord.data.formats import read_corpus, read_pair, read_side
 from accord.data.language_id import LanguageGuesser
-from accord.errors import AccordError
+from accord.errors import AccordError, AccordWarning
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,41 @@ def held_out_sets(experiment: Experiment) -> dict[str, list[EvaluationSet]]:
         if lines := getattr(experiment, split).lines:
             taken = [item for items in found.values() for item in items]
             found[split] = _split_off(experiment, split, lines, taken)
+    _tell_shared_lines(found, experiment)
     return {split: found[split] for split in experiment.held_out}
+
+
+_SHARED = 0.01  # of a test set; short sentences such as "Thank you." may well stand in both
+
+
+def _tell_shared_lines(
+    found: Mapping[str, Sequence[EvaluationSet]], experiment: Experiment
+) -> None:
+    """Whoever chooses on dev has then chosen on test, and no figure shows it."""
+    matching = experiment.overlap.matching
+    dev: defaultdict[str, set[str]] = defaultdict(set)
+    for item in found.get("dev", ()):
+        for language, texts in item.lines.items():
+            dev[language].update(match_key(text, matching) for text in texts)
+    for item in found.get("test", ()):
+        shared = sum(
+            all(match_key(text, matching) in dev[language] for language, text in row)
+            for row in _rows(item)
+        )
+        if shared > _SHARED * len(item):
+            warnings.warn(
+                f"{shared:,} of the {len(item):,} lines of the test set {item.name!r} are lines of "
+                "the dev set as well: what is chosen on dev is chosen on test\n"
+                "  fix: name other files for one of them, or split lines off: dev: {lines: 100}",
+                AccordWarning,
+                stacklevel=2,
+            )
+
+
+def _rows(item: EvaluationSet) -> Iterator[list[tuple[str, str]]]:
+    """The sentences of each line, with their languages."""
+    for texts in zip(*item.lines.values(), strict=True):
+        yield list(zip(item.lines, texts, strict=True))
 
 
 def read_held_out(

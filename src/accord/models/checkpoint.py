@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,14 @@ FORMAT = 1
 _NAME = re.compile(r"step-(\d{8,})")
 
 
+def _first_difference(message: str) -> str:
+    """Of PyTorch's list, which has a line for each tensor of a model."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    first = textwrap.shorten(" ".join(lines[1:2] or lines), 240, placeholder=" …")
+    more = f" (and {len(lines) - 2:,} more)" if len(lines) > 2 else ""
+    return first.rstrip(". ") + more
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint on disk whose files are whole."""
@@ -57,9 +66,9 @@ class Checkpoint:
             model.load_state_dict(load_file(self.path / "model.safetensors"))
         except RuntimeError as error:
             raise AccordError(
-                f"the weights are not those of this model: {error}",
+                f"the weights are not those of this model: {_first_difference(str(error))}",
                 where=str(self.path),
-                fix="use the experiment file that the run was made by",
+                fix="give the same `model` as the run that they are of; its experiment.yaml has it",
             ) from None
 
     def load_optimizer(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
@@ -276,6 +285,16 @@ def refuse_phrase_based(run: Path) -> None:
         )
 
 
+def refuse_combined(run: Path) -> None:
+    """Say of several runs in one that the checkpoints are theirs."""
+    if (run / COMBINED).is_file():
+        raise AccordError(
+            "these are several runs, which `accord combine` put together",
+            where=str(run),
+            fix=f"name one of the runs: {COMBINED} lists them",
+        )
+
+
 def find_checkpoint(run: Path, name: str) -> Checkpoint:
     """The checkpoint that is called best, last, average, or by its step.
 
@@ -286,13 +305,8 @@ def find_checkpoint(run: Path, name: str) -> Checkpoint:
     checkpoints = Checkpoints(run / "checkpoints")
     if name in ("best", "last"):
         newest = checkpoints.last()
-        if newest is None and (run / COMBINED).is_file():
-            raise AccordError(
-                "these are several runs, which `accord combine` put together",
-                where=str(run),
-                fix=f"name one of the runs: {COMBINED} lists them",
-            )
         if newest is None:
+            refuse_combined(run)
             raise AccordError(
                 "the run has no checkpoint yet",
                 where=str(run),

@@ -167,11 +167,20 @@ def prepared(wanted: Experiment) -> bool:
     return bool(found["settings"] == wanted.model_dump(mode="json", include=set(DATA_KEYS)))
 
 
+def of_other_data(run: Path, wanted: Experiment) -> bool:
+    """Whether the run learnt from other data than are prepared now; a store may also be gone."""
+    try:
+        now = read_manifest(store_directory(wanted))["fingerprint"]
+    except AccordError:
+        return False
+    return bool(RunDirectory(run).manifest()["fingerprint"] != now)
+
+
 def trained(run: Path, wanted: Experiment) -> bool:
     """Whether the run was trained by this experiment and has come to its end."""
     directory, settings = RunDirectory(run), wanted.training
     try:
-        if directory.experiment() != wanted:
+        if directory.experiment() != wanted or of_other_data(run, wanted):
             return False
         if not wanted.model.is_network:
             return all(file.is_file() for file in _ends(run, wanted))

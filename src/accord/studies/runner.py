@@ -87,6 +87,7 @@ def is_trained(run: PlannedRun, journal: Journal) -> bool:
         return True
     try:
         same = RunDirectory(run.directory).experiment() == run.experiment
+        same = same and not state.of_other_data(run.directory, run.experiment)
     except AccordError:
         return False
     return same and journal.time_was_up(run.name)

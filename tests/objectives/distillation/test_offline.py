@@ -252,3 +252,27 @@ def test_what_cannot_be_is_refused_at_once(run, tmp_path, changes, message):
     with pytest.raises(AccordError, match=message) as error:
         distil(job_of(run, tmp_path, **changes))
     assert error.value.fix
+
+
+def test_a_command_that_could_not_begin_does_not_stand_in_the_way(run, whole, tmp_path):
+    for changes in ({"corpus": "en-cs"}, {"via": "cs"}):
+        with pytest.raises(AccordError):
+            distil(job_of(run, tmp_path, **changes))
+    assert distil(job_of(run, tmp_path)) == whole[0]
+
+
+def test_an_empty_text_is_no_corpus(run, tmp_path):
+    (tmp_path / "none.en").touch()
+    text = {"text": str(tmp_path / "none.{lang}"), "store": None, "corpus": None}
+    job = job_of(run, tmp_path / "out", beside="en", **text)
+    with pytest.raises(AccordError, match="nothing to translate"):
+        distil(job)
+    assert not any(path.exists() for path in job.results())
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "experiment.yaml", "export.json", "de-fr.fr"])
+def test_results_do_not_go_where_something_else_is(run, tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(AccordError, match=f"something else here already: {name}"):
+        distil(job_of(run, tmp_path))
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]

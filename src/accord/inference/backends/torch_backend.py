@@ -133,7 +133,8 @@ def pick_device(name: str | None) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise AccordError(
-            f"cannot compute on '{name}': {str(error).splitlines()[0]}", fix="take cpu or cuda"
+            f"cannot compute on '{name}': {str(error).splitlines()[0]}",
+            fix="take cpu or cuda" if torch.cuda.is_available() else "take cpu: no GPU was found",
         ) from None
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)  # graphs are recorded on the current device

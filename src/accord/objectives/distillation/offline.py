@@ -106,11 +106,12 @@ def distil(
     _check(job)
     with ExitStack() as stack:
         if rank == 0:
+            _refuse_strange(job)
             stack.enter_context(exclusive(job.out, "accord distil-data"))
         wanted = job.wanted()
         # Before the account is read: the first process deletes shards when it has written that.
         there = set(names_in(job.out / "shards"))
-        known = _read_facts(job, wanted)
+        known = _read_facts(job, wanted, bool(there))
         if "account" in known:
             return known["account"] if rank == 0 else None
         if rank == 0:
@@ -120,6 +121,12 @@ def distil(
         )
         if rank != 0:
             return None
+        if count == 0:
+            raise AccordError(
+                "there is nothing to translate",
+                where=job.text or str(job.store),
+                fix="check the file: it has no line",
+            )
         _wait_for(job, count, shown)
         account = _join(job, count, shown)
         sums = {path.name: sha256_of(path) for path in job.results()}
@@ -145,6 +152,22 @@ def _check(job: Job) -> None:
         )
 
 
+def _refuse_strange(job: Job) -> None:
+    """Results are no part of a run, a store or an export, and overwrite nobody's text."""
+    if (job.out / _FACTS).exists():
+        return
+    for path in (*(job.out / name for name in _STRANGE), *job.results()):
+        if path.exists():
+            raise AccordError(
+                f"there is something else here already: {path.name}",
+                where=str(job.out),
+                fix="choose a directory of its own: --out DIR",
+            )
+
+
+_STRANGE = ("manifest.json", "experiment.yaml", NAME)
+
+
 def _weights(model: Path, load: LoadSettings) -> str:
     """A checksum of the weights that translate: they may change while a run is being trained."""
     if is_exported(model):
@@ -161,12 +184,18 @@ def _input_facts(job: Job) -> Any:
     return [[str(path), *stamp_of(path)] for path in files]
 
 
+_FACTS = "distil.json"
+
+
 def _facts_file(job: Job) -> Path:
-    return job.out / "distil.json"
+    return job.out / _FACTS
 
 
-def _read_facts(job: Job, wanted: dict[str, Any]) -> dict[str, Any]:
-    """What is known of earlier commands here; other ones than this are refused."""
+def _read_facts(job: Job, wanted: dict[str, Any], begun: bool) -> dict[str, Any]:
+    """What is known of earlier commands here; other ones than this are refused.
+
+    One that had not `begun`, since something was wrong with it, is nothing to go by.
+    """
     file = _facts_file(job)
     anew = "choose another --out, or delete this one to begin anew"
     if not file.exists():
@@ -186,6 +215,8 @@ def _read_facts(job: Job, wanted: dict[str, Any]) -> dict[str, Any]:
         for key in plain
         if known["wanted"].get(key) != plain[key]
     ]
+    if changes and not begun and "account" not in known:
+        return {}
     if changes:
         raise AccordError(
             "other translations were begun here:\n  " + "\n  ".join(changes),
