@@ -79,6 +79,22 @@ def test_what_was_written_can_be_read(evaluated, tmp_path):
         assert np.array_equal(item.chrf, evaluated.statistics[name].chrf)
 
 
+def test_settings_that_did_not_apply_are_not_read(evaluated, tmp_path):
+    """Former versions wrote a beam for what is no network, and has a search of its own."""
+
+    def search_of(step, **changes):
+        origin = replace(evaluated.evaluation.origin, step=step)
+        some = replace(evaluated.evaluation, origin=origin, **changes)
+        write(replace(evaluated, evaluation=some), tmp_path / "here")
+        return read(tmp_path / "here").evaluation.search
+
+    kept = evaluated.evaluation.search
+    assert kept["beam"] == 4
+    assert search_of(0, format=2) == {}
+    assert search_of(400, format=2) == kept
+    assert search_of(0) == kept  # it says so itself
+
+
 def test_a_second_evaluation_replaces_all_of_the_first(evaluated, tmp_path, make):
     directory = tmp_path / "here"
     write(evaluated, directory)

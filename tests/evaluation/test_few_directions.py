@@ -13,11 +13,11 @@ from accord.evaluation.evaluate import evaluate_run
 from accord.evaluation.matrix import evaluate
 from accord.evaluation.records import Evaluation
 from accord.evaluation.tables import tables
-from accord.evaluation.uses import uses_of
+from accord.evaluation.uses import read_uses, uses_of
 from accord.graph import Direction, TranslationGraph
 from accord.inference.backends.base import Backend
 from accord.inference.backends.loading import RUN_BACKENDS
-from accord.inference.results import Hypothesis, Translation
+from accord.inference.results import Hypothesis, SearchSettings, Translation
 from accord.report.contents import build
 from accord.report.html import html
 from accord.report.latex import latex
@@ -201,6 +201,7 @@ class Phrasebook(Backend):
 
     directions = FEW
     has_likelihood = False
+    reads_search_settings = False
     device_name = "an abacus"
 
     def __init__(self, path, settings):
@@ -219,6 +220,12 @@ def test_the_kind_of_model_of_a_run_chooses_the_backend(runs, tmp_path, monkeypa
     made = make_run(tmp_path / "run", evaluated=False)
     held_out = runs / "few" / "held_out"
     split = f"other={held_out}/test/all.{{lang}}.txt"
-    found = evaluate_run(made, split=split).evaluation
+    found = evaluate_run(made, split=split, settings=SearchSettings(beam=8)).evaluation
     assert (found.origin.step, found.origin.device) == (0, "an abacus")
     assert found.averages["zero_shot_via_pivot"].bleu == pytest.approx(100)
+    assert found.name == "other-beam8"  # beside those of networks that were asked the same
+    assert found.search == {}
+    assert [note for note in found.notes if "--beam" in note] == [
+        "the model has a search of its own: --beam and other search options do not apply"
+    ]
+    assert "beam" not in read_uses(made)[-1].options

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 
@@ -74,6 +75,18 @@ def test_several_translations_into_the_pivot_are_left_to_the_translator(make, gr
     assert {via for _, via, _, _ in translator.calls} == {(), ("en",)}
     assert found.averages["zero_shot_via_pivot"].bleu == pytest.approx(100)
     assert found.name == "test-beam4-pivots2"
+
+
+def test_settings_are_kept_where_they_apply(make, graph, held_out):
+    settings = SearchSettings(beam=6, length_penalty=1.0)
+    translator = make.translator(graph)
+    found = evaluate(translator, held_out, make.origin, settings=settings).evaluation
+    assert found.search == asdict(settings)
+    translator.reads_search_settings = False
+    other = evaluate(translator, held_out, make.origin, settings=settings).evaluation
+    assert (other.search, other.name) == ({}, found.name)
+    (note,) = set(other.notes) - set(found.notes)
+    assert "--beam and other search options do not apply" in note
 
 
 def test_long_chains_are_followed(make):

@@ -20,6 +20,7 @@ class FakeTranslator:
     needs_source = False
     directions = None
     has_likelihood = True
+    reads_search_settings = True
 
     def __init__(self, graph, wrong=lambda text, source, to: False):
         self.graph = graph

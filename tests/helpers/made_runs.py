@@ -10,7 +10,7 @@ from accord.config.schema import Experiment
 from accord.data.store import HeldOutSets
 from accord.evaluation.folder import evaluation_directory, write
 from accord.evaluation.matrix import evaluate
-from accord.evaluation.records import Evaluated, Origin
+from accord.evaluation.records import FORMAT, Evaluated, Origin
 from accord.evaluation.uses import note, uses_of
 from accord.files import sealed
 from accord.inference.results import SearchSettings
@@ -24,6 +24,7 @@ class NumberedWords:
     needs_source = False
     directions = None
     has_likelihood = True
+    reads_search_settings = True
 
     def __init__(self, graph, lost):
         self.graph = graph
@@ -83,11 +84,14 @@ def make_run(
     settings=None,
     directions=None,
     likelihood=True,
+    reads_search_settings=True,
+    written_as=FORMAT,
     change=lambda lines: lines,
 ):
     """Write a run directory; `lost` is the share of zero-shot sentences that lose words.
 
-    It has a model for all directions, or for some only, and gives likelihoods or none.
+    It has a model for all directions, or for some only, and gives likelihoods or none. What reads
+    no search settings is of step 0; `written_as` format 2, it had some all the same.
     `change` may alter the texts of the evaluation after scoring; `settings` are of the search.
     """
     search, settings = settings, experiment(languages, objective=objective)
@@ -101,10 +105,12 @@ def make_run(
     if not evaluated:
         return path
     held_out = write_held_out(path / "held_out", languages, seed, split)
-    origin = Origin(path.name, "best", 400, fingerprint(pairs), "cpu", "fp32")
+    step = 400 if reads_search_settings else 0
+    origin = Origin(path.name, "best", step, fingerprint(pairs), "cpu", "fp32")
     translator = NumberedWords(settings.graph, lost)
     translator.needs_source = directions is not None
     translator.directions, translator.has_likelihood = directions, likelihood
+    translator.reads_search_settings = reads_search_settings or written_as < 3
     found = evaluate(
         translator,
         held_out,
@@ -118,7 +124,8 @@ def make_run(
         settings=search or SearchSettings(),
     )
     found = with_off_target(found, off_target)
-    found = Evaluated(replace(found.evaluation, name=name), change(found.lines), found.statistics)
+    named = replace(found.evaluation, name=name, format=written_as)
+    found = Evaluated(named, change(found.lines), found.statistics)
     note(path, uses_of(found))
     write(found, evaluation_directory(path, name))
     return path

@@ -4,6 +4,7 @@ import pytest
 
 from accord.report.answer import judge
 from accord.report.contents import build
+from accord.report.figures import environments
 from accord.report.numbers import signed
 from made_runs import make_run
 
@@ -38,6 +39,20 @@ def test_the_sentence_of_a_good_run(tmp_path):
         "Measured on the test set, 40 sentences a direction, with beam 4 and length penalty 0.6, "
         "by checkpoint best (step 400) of run good, fp32 on cpu."
     )
+
+
+@pytest.mark.parametrize("written_as", [2, 3])
+def test_a_search_of_its_own_has_no_beam(tmp_path, written_as):
+    """Format 2 has one all the same."""
+    made = make_run(tmp_path / "phrases", reads_search_settings=False, written_as=written_as)
+    found = build([made, make_run(tmp_path / "basic")])
+    assert found.answer.measured == (
+        "Measured on the test set, 40 sentences a direction, by the systems of run phrases."
+    )
+    rows = {row[0]: row[1:] for row in environments(found).rows}
+    phrases, basic = rows["evaluation: search"]
+    assert phrases == "its own"
+    assert basic.startswith("beam 4, length_penalty 0.6, ")
 
 
 def test_the_sentence_of_a_bad_run(tmp_path):

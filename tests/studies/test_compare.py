@@ -265,6 +265,28 @@ def test_runs_that_were_not_evaluated_alike_are_refused(two):
     assert "fix: evaluate runs of the same test set" in told
 
 
+def sentences(data):
+    return {key: data["how"][key] for key in ("split", "limit", "lines")}
+
+
+@pytest.mark.parametrize("written_as", [2, 3])
+def test_a_search_of_its_own_is_compared_with_networks_under_one_name(two, written_as):
+    """Format 2 has a beam for it, too."""
+    wide, own = SearchSettings(beam=10), {"reads_search_settings": False}
+    make_run(two / "wide", settings=wide)
+    phrases = make_run(two / "phrases", settings=wide, written_as=written_as, **own)
+    for runs in ((two / "basic", phrases), (phrases, two / "basic")):
+        data = figures(two, *runs)
+        assert (data["how"]["beam"], data["how"]["length_penalty"]) == (4, 0.6)
+    told = str(compare(phrases, two / "basic", two / "wide", code=1).exception)
+    assert "basic and wide were not evaluated alike: beam 4 and 10" in told
+    data = figures(two, phrases, make_run(two / "other", **own))
+    assert data["how"] == sentences(data)
+    make_run(two / "part", limit=20, **own)
+    told = str(compare(phrases, two / "part", code=1).exception)
+    assert "phrases and part were not evaluated alike: limit None and 20" in told
+
+
 # --- Beside the paper and by size.
 
 

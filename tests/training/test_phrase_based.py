@@ -17,7 +17,11 @@ from accord.data.prepare import prepare
 from accord.data.store import HeldOutSets
 from accord.errors import AccordError
 from accord.evaluation.evaluate import evaluate_run
+from accord.evaluation.records import Evaluation
 from accord.graph import Direction
+from accord.inference.backends.base import LoadSettings
+from accord.inference.backends.combined_backend import CombinedBackend, combine
+from accord.inference.backends.loading import load_run
 from accord.inference.translator import Translator
 from accord.phrases.train import STAGES, Task, open_decoder, train_direction
 from accord.progress import Silent
@@ -98,7 +102,11 @@ def test_it_translates_directly_and_through_the_pivot(trained):
 
 def test_it_is_evaluated_directly_or_through_the_pivot(trained, tmp_path):
     shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
-    found = evaluate_run(tmp_path, split="dev").evaluation
+    said = ["evaluate", str(tmp_path), "--split", "dev", "--beam", "8"]
+    told = CliRunner().invoke(app, said, env={"COLUMNS": "200"})
+    assert "search of its own: --beam and other search options do not apply" in told.stdout
+    found = Evaluation.load(tmp_path / "evaluation/dev-beam8")
+    assert found.search == {}
     direct = {f"{row.source}-{row.target}": row.bleu.score for row in found.directions}
     by_pivot = {f"{row.source}-{row.target}": row.bleu.score for row in found.via_pivot}
     assert set(direct) == {"de-en", "en-de", "en-fr", "fr-en"}
@@ -108,7 +116,41 @@ def test_it_is_evaluated_directly_or_through_the_pivot(trained, tmp_path):
     report = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "Phrase-based" in report
     assert "by the systems of run" in report
-    assert "with beam" not in report  # its systems have a search of their own
+    # Its systems have a search of their own; the name says what was asked for, the note is on it.
+    assert "beam" not in report.replace("dev-beam8", "").replace("--beam and other", "")
+
+
+def test_options_of_a_search_that_it_does_not_have_are_told(trained, tmp_path):
+    def said(name, *options):
+        file = tmp_path / name
+        file.write_text("null\n", encoding="utf-8")
+        files = ["--input", str(file), "--output", str(tmp_path / f"out-{name}")]
+        command = ["translate", str(trained), "--from", "de", "--to", "en", "-q", *files, *options]
+        found = CliRunner().invoke(app, command)
+        assert found.exit_code == 0, found.output
+        return [line for line in found.stderr.splitlines() if line.startswith("accord: ")]
+
+    told = "accord: the model has a search of its own, which does not read"
+    assert said("text.txt", "--threads", "1") == []
+    assert said("text.txt", "--beam", "8") == [f"{told} --beam"]
+    assert said("text.txt", "--json", "--beam", "8", "--nbest", "2") == [f"{told} --beam, --nbest"]
+    assert said("document.md", "--length-penalty", "1") == [f"{told} --length-penalty"]
+
+
+def test_put_together_with_networks_settings_apply_to_these(trained, tmp_path):
+    runs = {Direction("de", "en"): trained, Direction("en", "fr"): trained}
+    combine(tmp_path / "phrases", runs)
+    assert not Translator(tmp_path / "phrases").reads_search_settings
+    shutil.copytree(trained, tmp_path / "network")
+    combine(tmp_path / "both", runs | {Direction("en", "fr"): tmp_path / "network"})
+
+    def load(path, settings):
+        found = load_run(path, settings)
+        found.reads_search_settings = path.name == "network"
+        return found
+
+    both = CombinedBackend(tmp_path / "both", LoadSettings(), load)
+    assert Translator.of(both).reads_search_settings
 
 
 def test_a_study_knows_what_of_it_is_done(toy, tmp_path):

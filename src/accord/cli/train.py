@@ -14,7 +14,7 @@ from accord.errors import AccordError
 if TYPE_CHECKING:
     from accord.config.schema import Experiment
     from accord.progress import Progress
-    from accord.training.trainer import Result
+    from accord.training.stopping import Result
 
 
 def train(

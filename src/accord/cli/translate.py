@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,10 @@ from accord.cli.documents import is_document, translate_document
 from accord.cli.options import EnsembleMembers, ModelOptions, ModelPath, Quiet, RunPath, grouped
 from accord.errors import AccordError, AccordWarning
 from accord.inference.results import SearchSettings
+from accord.settings_fields import flag
+
+if TYPE_CHECKING:
+    from accord.inference.translator import Translator
 
 
 @grouped
@@ -63,7 +67,6 @@ def translate(
     from accord.cli.prompt import Direction, converse
     from accord.files import atomic_write
     from accord.inference.ensemble import Ensemble
-    from accord.inference.translator import Translator
     from accord.progress import shown_progress
 
     if nbest > 1 and not as_json:
@@ -87,11 +90,11 @@ def translate(
             input_file,
             output_file,
             to,
-            lambda: Translator(run, **vars(model)),
+            lambda: _opened(run, model, options["settings"]),
             lambda translator, texts: translator.translate(texts, to, source=source, **options),
         )
         return
-    translator = Translator(run, **vars(model))
+    translator = _opened(run, model, options["settings"])
     with ExitStack() as stack:
         stack.callback(translator.close)
         lines = stack.enter_context(_lines(input_file))
@@ -122,6 +125,19 @@ def translate(
 
 
 _FIRST_LINES = 64
+_USUAL = SearchSettings()
+
+
+def _opened(run: Path, model: ModelOptions, search: SearchSettings) -> "Translator":
+    """The model; a note says so where something is asked of a search that it does not have."""
+    from accord.inference.translator import Translator
+
+    translator = Translator(run, **vars(model))
+    asked = [flag(key) for key, value in vars(search).items() if value != getattr(_USUAL, key)]
+    if asked and not translator.reads_search_settings:
+        said = f"the model has a search of its own, which does not read {', '.join(asked)}"
+        typer.echo(f"accord: {said}", err=True)
+    return translator
 
 
 def _is_terminal(stream: Any) -> bool:

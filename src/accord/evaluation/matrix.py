@@ -128,7 +128,7 @@ def evaluate(
         origin=origin,
         split=split,
         limit=limit,
-        search=asdict(settings),
+        search=asdict(settings) if translator.reads_search_settings else {},
         languages=graph.languages,
         min_words=MIN_WORDS,
         directions=tuple(row for row in rows if row.is_direct),
@@ -155,7 +155,11 @@ def evaluation_name(
     limit: int | None = None,
     lines: tuple[int, int] | None = None,
 ) -> str:
-    """The folder of an evaluation: `test-beam4`, and whatever differs from the defaults."""
+    """The folder of an evaluation: `test-beam4`, and whatever differs from the defaults.
+
+    It tells what was asked for, also of a model that reads no search settings: so a study finds the
+    evaluations of all its runs under one name.
+    """
     others = _differences(settings, checkpoint, limit, lines)
     return "-".join([split, f"beam{settings.beam}", *(part for _, _, part in others)])
 

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +133,7 @@ def find_sets(
     return found
 
 
-FORMAT = 2
+FORMAT = 3
 _WRITE_ANEW = "run `accord evaluate` again; it writes the file anew"
 
 
@@ -284,6 +284,7 @@ class Evaluation:
     split: str
     limit: int | None
     search: dict[str, Any]
+    """The search settings that applied: none of them where the model has a search of its own."""
     languages: tuple[str, ...]
     min_words: int
     """Hypotheses with fewer words are not asked for their language."""
@@ -330,7 +331,8 @@ class Evaluation:
 def load_with_sums(path: Path) -> tuple[Evaluation, dict[str, str]]:
     """An evaluation, and SHA-256 of the files beside it, if evaluation.json is as it was written.
 
-    Those of format 1, of former versions, have neither seal nor checksums.
+    Former versions wrote other formats. Those of format 1 have neither seal nor checksums; up to
+    format 2, `search` held settings also of systems that are no networks, and read none.
     """
     file = path / "evaluation.json" if path.is_dir() else path
     try:
@@ -350,6 +352,8 @@ def load_with_sums(path: Path) -> tuple[Evaluation, dict[str, str]]:
         raise AccordError(
             "the evaluation was altered since it was written", where=str(file), fix=_WRITE_ANEW
         )
+    if found.format < 3 and not found.origin.step:
+        found = replace(found, search={})
     return found, entries.get("files", {})
 
 

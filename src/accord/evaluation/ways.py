@@ -122,3 +122,5 @@ def notes_on_model(
         yield "the model gives no likelihood: no cross-entropy, so neither ε nor κ, and " + (
             "agreement by BLEU alone" if ways.triples else "no agreement by likelihood"
         )
+    if not translator.reads_search_settings:
+        yield "the model has a search of its own: --beam and other search options do not apply"

@@ -81,6 +81,11 @@ class Translator:
         """Whether `cross_entropy` is to be had."""
         return self._backend.has_likelihood
 
+    @property
+    def reads_search_settings(self) -> bool:
+        """Whether `SearchSettings` apply; what has a search of its own reads none of them."""
+        return self._backend.reads_search_settings
+
     def translate(
         self,
         texts: Sequence[str],

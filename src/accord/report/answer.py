@@ -151,11 +151,10 @@ class Answer:
     measured: str
 
 
-def answer(evaluation: Evaluation, found: Sequence[System], *, network: bool) -> Answer:
-    """Judge the first run, a network or not; `found` are its systems and those it is compared
-    with."""
+def answer(evaluation: Evaluation, found: Sequence[System]) -> Answer:
+    """Judge the first run; `found` are its systems and those it is compared with."""
     rows = [row for row in evaluation.directions if row.kind == "zero-shot"]
-    said = measured(evaluation, network=network)
+    said = measured(evaluation)
     if not rows:
         missing = f"; without a test set: {', '.join(evaluation.missing)}"
         reason = "no zero-shot direction was evaluated"
@@ -186,10 +185,10 @@ def judge(bleu: float, pivot: float | None, off_target: float | None) -> Verdict
     return "yes" if bleu >= CLOSE * pivot and astray <= LITTLE_OFF_TARGET else "partly"
 
 
-def measured(evaluation: Evaluation, *, network: bool) -> str:
+def measured(evaluation: Evaluation) -> str:
     """Which sentences were translated, by what, and how.
 
-    What is no network has neither checkpoints nor a beam: its systems search in their own way.
+    What has a search of its own is no network, and has no checkpoints either.
     """
     origin, search = evaluation.origin, evaluation.search
     lines = span([row.sentences for row in evaluation.by_direction])
@@ -197,7 +196,7 @@ def measured(evaluation: Evaluation, *, network: bool) -> str:
     if evaluation.lines:
         part = f" (lines {' to '.join(map(count, evaluation.lines))} of each set)"
     said = f"Measured on the {evaluation.split} set, {lines} sentences a direction{part}"
-    if not network:
+    if not search:
         return f"{said}, by the systems of run {origin.run}."
     return (
         f"{said}, with beam {search['beam']} and length penalty {search['length_penalty']:g}, "

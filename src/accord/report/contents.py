@@ -189,9 +189,7 @@ def build(runs: Sequence[Path], *, name: str | None = None) -> Report:
     """Read runs that have been evaluated alike, and test all against the first."""
     chosen, found = read_runs(runs, name)
     compared = systems([(run.label, run.evaluated) for run in found])
-    network = found[0].experiment.model.is_network
-    said = answer(found[0].evaluation, compared, network=network)
-    return Report(chosen, found, compared, said, notes(found))
+    return Report(chosen, found, compared, answer(found[0].evaluation, compared), notes(found))
 
 
 def read_runs(

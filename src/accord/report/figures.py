@@ -156,6 +156,7 @@ def environments(report: Report) -> Grid:
 
 def _facts(run: ReportedRun) -> dict[str, Any]:
     evaluation, origin = run.evaluation, run.evaluation.origin
+    search = ", ".join(f"{key} {value}" for key, value in evaluation.search.items())
     trained = {f"training: {key}": value for key, value in run.environment.items()}
     return {
         "experiment": run.experiment.name,
@@ -167,7 +168,7 @@ def _facts(run: ReportedRun) -> dict[str, Any]:
         "evaluation: accord": evaluation.accord,
         "evaluation: device": f"{origin.device}, {origin.precision}",
         "evaluation: seconds": f"{evaluation.seconds:.1f}",
-        "evaluation: search": ", ".join(f"{k} {v}" for k, v in evaluation.search.items()),
+        "evaluation: search": search or "its own",
     }
 
 

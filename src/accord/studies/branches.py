@@ -17,6 +17,7 @@ from accord.run_directory import RunDirectory
 from accord.studies.commands import assignment
 from accord.studies.plan import BURN_IN, EvaluationOptions
 from accord.training.begin import flat
+from accord.training.stopping import goal
 from accord.training.train_state import TrainState
 
 Branch = Literal["basic", "agree", "complete"]
@@ -189,13 +190,8 @@ def trained(run: Path, wanted: Experiment) -> bool:
         return False  # `accord train` will say what is wrong
     if newest is None:
         return False
-    patience = settings.validation.patience
     state = TrainState.of(newest)
-    return (
-        newest.step >= settings.steps
-        or (patience is not None and state.without_best >= patience)
-        or state.seconds >= state.time_limit(settings)
-    )
+    return goal(settings, state) is not None or state.seconds >= state.time_limit(settings)
 
 
 def evaluated(run: Path, name: str, checkpoint: str, against: Path | None = None) -> bool:

@@ -52,6 +52,9 @@ class ComparedRuns:
     """Runs that were evaluated alike, in the order given."""
 
     evaluation: str
+    how: Mapping[str, Any]
+    """What is the same in all evaluations: the sentences, and the settings of those searches that
+    have any."""
     paths: tuple[Path, ...]
     runs: tuple[ReportedRun, ...]
     against: str | None
@@ -82,8 +85,7 @@ def compare_runs(
         paths = paths if same else [against, *paths]
         base = paths.index(same[0] if same else against)
     chosen, found = read_runs(paths, name, "test" if final else "dev")
-    for other in found[1:]:
-        _check_alike(found[0], other)
+    how = _check_alike(found)
     basic = None if base is None else found[base]
     others = {run.label: _of_same_seed(found, run, basic) if over_seeds else basic for run in found}
     gains = [gain for run in found for gain in _gains(run, others[run.label])]
@@ -93,7 +95,7 @@ def compare_runs(
             gains += _gains_over_seeds(name, seeds, [others[run.label] for run in seeds])
     label = basic.label if basic else None
     said = (*notes(found), *_on_test(found[0].evaluation))
-    return ComparedRuns(chosen, tuple(paths), found, label, tuple(gains), said, systems)
+    return ComparedRuns(chosen, how, tuple(paths), found, label, tuple(gains), said, systems)
 
 
 def _systems(runs: Sequence[ReportedRun]) -> dict[str, tuple[ReportedRun, ...]]:
@@ -138,10 +140,20 @@ def _on_test(evaluation: Evaluation) -> Iterator[str]:
         yield "these are test sentences: for a last word, not for choosing settings"
 
 
-def _check_alike(first: ReportedRun, other: ReportedRun) -> None:
-    """Refuse evaluations of other sentences or by another search: they cannot be compared."""
-    ours, theirs = (how(run.evaluation) for run in (first, other))
-    differing = [key for key in ours if ours[key] != theirs[key]]
+def _check_alike(runs: Sequence[ReportedRun]) -> dict[str, Any]:
+    """How all runs were evaluated; other sentences or another search cannot be compared.
+
+    A run with a search of its own tells nothing of settings, so that others come before it.
+    """
+    first, *others = sorted(runs, key=lambda run: not run.evaluation.search)
+    for other in others:
+        _check_pair(first, other)
+    return _how(first.evaluation)
+
+
+def _check_pair(first: ReportedRun, other: ReportedRun) -> None:
+    ours, theirs = (_how(run.evaluation) for run in (first, other))
+    differing = [key for key in ours if key in theirs and ours[key] != theirs[key]]
     if differing:
         said = ", ".join(f"{key} {ours[key]} and {theirs[key]}" for key in differing)
         raise AccordError(
@@ -158,7 +170,7 @@ def _check_alike(first: ReportedRun, other: ReportedRun) -> None:
             )
 
 
-def how(evaluation: Evaluation) -> dict[str, Any]:
+def _how(evaluation: Evaluation) -> dict[str, Any]:
     """What must be the same in all evaluations that are compared."""
     search = {key: value for key, value in evaluation.search.items() if key != "batch_tokens"}
     part = {"limit": evaluation.limit, "lines": evaluation.lines}

@@ -11,7 +11,7 @@ from accord.evaluation.records import DirectionScores
 from accord.evaluation.uses import counted, uses_of
 from accord.machine import commit
 from accord.report.contents import History, ReportedRun
-from accord.studies.compare import AVERAGES, ComparedRuns, how
+from accord.studies.compare import AVERAGES, ComparedRuns
 
 DIGITS = 4
 """Of figures in JSON."""
@@ -20,10 +20,9 @@ _ROUND = ("pairs", "kept", "seconds")  # what JSON says of a round of synthetic 
 
 def figures(found: ComparedRuns, command: Sequence[str]) -> dict[str, Any]:
     """All figures as plain data; `command` is the one that compared them."""
-    evaluation = found.runs[0].evaluation
     return {
         "evaluation": found.evaluation,
-        "how": how(evaluation),
+        "how": found.how,
         "command": shlex.join(command),
         "accord": accord.__version__,
         "commit": commit(),

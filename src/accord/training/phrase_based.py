@@ -14,8 +14,7 @@ from accord.phrases.train import STAGES, Task, train_direction
 from accord.progress import Line, Progress, Silent
 from accord.run_directory import RunDirectory
 from accord.training.begin import begin_run, check_store
-from accord.training.stopping import StopSignals
-from accord.training.trainer import Result
+from accord.training.stopping import Result, StopSignals
 
 
 class _StoppedError(Exception):

@@ -1,16 +1,18 @@
-"""Stop signals and the clock: when training ends before its goal, and who said so."""
+"""When training ends: at its goal, by the clock, by stop signals; and who said so."""
 
 import math
 import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from accord.config.schema import TrainingSettings
 from accord.ops.distributed import World
 from accord.progress import Progress
 from accord.training.train_state import TrainState
+from accord.training.validation import Scores
 
 _FASTER = 1.5  # how much faster than so far updates may still become
 
@@ -21,6 +23,29 @@ class End:
 
     reason: str
     finished: bool = True
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a call of `train` ended: at its goal, by patience, by time, or because it was told to."""
+
+    run: Path
+    step: int
+    reason: str
+    finished: bool
+    scores: Scores | None
+    signal: int = 0
+    """The signal that this process was told to stop by, if it was."""
+
+
+def goal(settings: TrainingSettings, state: TrainState) -> End | None:
+    """Whether the run has come to its end; every process finds the same."""
+    if state.step >= settings.steps:
+        return End(f"{settings.steps:,} steps done")
+    patience = settings.validation.patience
+    if patience is not None and state.without_best >= patience:
+        return End(f"no better for {patience} validations")
+    return None
 
 
 class Clock:

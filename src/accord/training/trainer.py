@@ -8,7 +8,6 @@ a run that was never interrupted, bit for bit on a CPU.
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ from accord.training.loggers import check_loggers
 from accord.training.optim import build_optimizer, learning_rate, set_learning_rate
 from accord.training.run_log import RunLog
 from accord.training.setup import hardware, identity, resume
-from accord.training.stopping import Clock, End, StopSignals
+from accord.training.stopping import Clock, End, Result, StopSignals, goal
 from accord.training.trial import Trial
 from accord.training.update import Updater
 from accord.training.validation import Scores, Validator
@@ -49,19 +48,6 @@ _LOWER = "lower training.optimizer.learning_rate, or use training.precision=fp32
 Ready = tuple[Position, Batch, list[list[Any]]]
 """A batch with what every objective reads of it."""
 Build = Callable[[Context], list[Objective[Any]]]
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a call of `train` ended: at its goal, by patience, by time, or because it was told to."""
-
-    run: Path
-    step: int
-    reason: str
-    finished: bool
-    scores: Scores | None
-    signal: int = 0
-    """The signal that this process was told to stop by, if it was."""
 
 
 def train(
@@ -205,7 +191,7 @@ class Trainer:
                 self.signals,
                 Prefetcher(iter(self.stream), transform=self._tensors) as batches,
             ):
-                end = self._goal() or self._request()
+                end = goal(self.settings, self.state) or self._request()
                 while end is None:
                     end = self._advance(batches)
             # The first process says whether: others may look while it is still writing.
@@ -275,7 +261,7 @@ class Trainer:
             if self.step and not self.world.share("saved" if saved else ""):
                 self._save()
             return _TOLD
-        return self._write_what_is_due(self._goal() or self._request())
+        return self._write_what_is_due(goal(self.settings, self.state) or self._request())
 
     def _next_update(self, batches: Prefetcher[Ready]) -> None:
         """One update, timed."""
@@ -337,15 +323,6 @@ class Trainer:
             fix=f"the last good checkpoint is kept, the batch is in {path.name}; {_LOWER}",
         )
 
-    def _goal(self) -> End | None:
-        """Whether the run has come to its end; every process finds the same."""
-        if self.step >= self.settings.steps:
-            return End(f"{self.settings.steps:,} steps done")
-        patience = self.settings.validation.patience
-        if patience is not None and self.state.without_best >= patience:
-            return End(f"no better for {patience} validations")
-        return None
-
     def _request(self) -> End | None:
         """Whether time is up or a signal came in any process."""
         if self.step % (_ASK_EVERY if self.world.size > 1 else 1):
@@ -365,7 +342,7 @@ class Trainer:
             self.log.write_updates()
         if self.step % settings.validation.every == 0 or (end is not None and end.finished):
             better = self._validate()
-            end = end or self._goal()
+            end = end or goal(settings, self.state)
         if end is not None and end.finished and self.state.totals.steps:
             self.log.write_updates()
         if end is not None or better or self.step % settings.save_every == 0:

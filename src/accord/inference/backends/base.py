@@ -73,6 +73,8 @@ class Backend(ABC):
     needed as well."""
     has_likelihood: bool = True
     """Whether `cross_entropy` is to be had."""
+    reads_search_settings: bool = True
+    """Whether `SearchSettings` apply; what has a search of its own reads none of them."""
     step: int = 0
     """The update that its weights are of; 0 where nothing is trained by updates."""
     device_name: str = "cpu"

@@ -176,6 +176,7 @@ class CombinedBackend(Backend):
         self.directions = frozenset(self._models)
         models = list(opened.values())
         self.has_likelihood = all(model.has_likelihood for model in models)
+        self.reads_search_settings = any(model.reads_search_settings for model in models)
         self.step = max(model.step for model in models)
         self.device_name, self.precision_name = models[0].device_name, models[0].precision_name
 

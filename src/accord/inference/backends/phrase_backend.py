@@ -28,6 +28,7 @@ class PhraseBackend(Backend):
 
     needs_source = True
     has_likelihood = False
+    reads_search_settings = False
 
     def __init__(self, run: Path, settings: LoadSettings = _DEFAULT) -> None:
         _check(run, settings)
