@@ -1,6 +1,7 @@
 """Small examples of agreement, and the same computation written out in full."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,8 +10,9 @@ from torch import Tensor
 from accord.data.batches import Batch
 from accord.data.vocabulary import EOS
 from accord.graph import Direction, TranslationGraph
-from accord.models.base import Memory, shift_right
+from accord.models.base import Memory, Seq2Seq, shift_right
 from accord.models.gnmt import GNMT
+from accord.models.transformer import Transformer
 from accord.objectives.agreement.inputs import AgreementInputs, AuxiliaryLanguages
 from accord.objectives.agreement.loss import AgreementSettings, AgreementTerms, agreement
 from accord.objectives.base import GRADIENT_SQUARES
@@ -97,9 +99,13 @@ def chain(protect: str = "supervised") -> AgreementInputs:
     return AgreementInputs.of(batch(CHAIN_PAIRS), np.array(CHAIN_DRAWS, np.int16), languages)
 
 
-def make(dropout: float = 0.0, **settings: bool) -> GNMT:
+def make(dropout: float = 0.0, kind: str = "gnmt", **settings: bool) -> Seq2Seq:
     torch.manual_seed(3)
-    model = GNMT(V, D, dropout=dropout, **settings).double()
+    model: Seq2Seq
+    if kind == "gnmt":
+        model = GNMT(V, D, dropout=dropout, **settings).double()
+    else:
+        model = Transformer(V, D, 2, 2, heads=2, feed_forward=12, dropout=dropout).double()
     with torch.no_grad():  # clear choices, and translations of unequal length
         model.target_embedding.weight.mul_(3)
         model.target_embedding.weight[EOS] *= 3
@@ -111,7 +117,7 @@ def gradients(model: torch.nn.Module) -> dict[str, Tensor]:
 
 
 def run(
-    inputs: AgreementInputs, settings: AgreementSettings = EXACT, **kind: bool
+    inputs: AgreementInputs, settings: AgreementSettings = EXACT, **kind: Any
 ) -> tuple[AgreementTerms, dict[str, Tensor]]:
     model = make(**kind)
     terms = agreement(model, inputs, settings)
@@ -123,10 +129,10 @@ def run(
 
 
 def spoken(
-    model: GNMT, memory: Memory, feedback: Callable[[Tensor], Tensor] = lambda z: z
+    model: Seq2Seq, memory: Memory, feedback: Callable[[Tensor], Tensor] = lambda z: z
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Distributions, vectors and the mask of continuous translations."""
-    state = model.initial_state(memory)
+    state = model.initial_state(memory, steps=STEPS)
     vector = torch.zeros(memory.rows, D, dtype=torch.float64)
     going = torch.ones(memory.rows, dtype=torch.bool)
     found = []
@@ -140,24 +146,24 @@ def spoken(
     return p, vectors, real
 
 
-def heard(model: GNMT, memory: Memory, vectors: Tensor) -> Tensor:
+def heard(model: Seq2Seq, memory: Memory, vectors: Tensor) -> Tensor:
     hidden = model.decode(memory, shift_right(vectors), dropout=False)
     return torch.log_softmax(model.logits(hidden), dim=2)
 
 
-def half_memory(model: GNMT, inputs: AgreementInputs, second: bool) -> Memory:
+def half_memory(model: Seq2Seq, inputs: AgreementInputs, second: bool) -> Memory:
     rows = slice(inputs.pairs, None) if second else slice(inputs.pairs)
     return model.encode(inputs.sentences_RS[rows], inputs.lengths_R[rows])
 
 
-def taught(teacher: GNMT, pupil: GNMT, inputs: AgreementInputs) -> Tensor:
+def taught(teacher: Seq2Seq, pupil: Seq2Seq, inputs: AgreementInputs) -> Tensor:
     """Term A: the pupil says what the teacher, another model, has said."""
     p, z, real = spoken(teacher, half_memory(teacher, inputs, second=False))
     log_q = heard(pupil, half_memory(pupil, inputs, second=True), z.detach())
     return -((p.detach() * log_q).sum(dim=2) * real).sum()
 
 
-def judged(teacher: GNMT, pupil: GNMT, inputs: AgreementInputs, cut: bool = False) -> Tensor:
+def judged(teacher: Seq2Seq, pupil: Seq2Seq, inputs: AgreementInputs, cut: bool = False) -> Tensor:
     """Term B: the teacher judges what the pupil says; `cut` stops the pupil's own feedback."""
     feedback = Tensor.detach if cut else lambda z: z
     p, z, real = spoken(pupil, half_memory(pupil, inputs, second=True), feedback)
@@ -166,7 +172,7 @@ def judged(teacher: GNMT, pupil: GNMT, inputs: AgreementInputs, cut: bool = Fals
 
 
 def outline(
-    model: GNMT, inputs: AgreementInputs, fixed: bool = False, strict: bool = False
+    model: Seq2Seq, inputs: AgreementInputs, fixed: bool = False, strict: bool = False
 ) -> Tensor:
     """All rows at once, each stopped where it is not live: any mixture of pairs.
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -5,8 +7,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from accord.data.vocabulary import EOS, PAD
-from accord.models.base import Memory, shift_right
+from accord.models.base import Memory, Seq2Seq, shift_right
 from accord.models.gnmt import GNMT
+from accord.models.transformer import Transformer
 from accord.objectives.agreement.decoding import Decoding, Mixture, Translations, generate
 from accord.objectives.distillation.filters import distinct_bigrams
 
@@ -14,17 +17,28 @@ V, D, STEPS = 23, 8, 9
 SOURCES = [[2, 5, 7, 9, 1], [3, 11, 12, 1], [4, 20, 1], [2, 21, 6, 8, 13, 1], [3, 22, 1]]
 
 
-def make(dropout: float = 0.0, sharp: float = 3.0, end: float = 1.0, **settings: bool) -> GNMT:
+def make(
+    dropout: float = 0.0,
+    sharp: float = 3.0,
+    end: float = 1.0,
+    kind: str = "gnmt",
+    **settings: Any,
+) -> Seq2Seq:
     """A random model; `sharp` makes its choices clear and `end` sentences short."""
     torch.manual_seed(6)
-    model = GNMT(V, D, dropout=dropout, **settings).double()
+    model: Seq2Seq
+    if kind == "gnmt":
+        model = GNMT(V, D, dropout=dropout, **settings).double()
+    else:
+        model = Transformer(V, D, 2, 2, heads=2, feed_forward=12, dropout=dropout, **settings)
+        model = model.double()
     with torch.no_grad():
         model.target_embedding.weight.mul_(sharp)
         model.target_embedding.weight[EOS] *= end
     return model
 
 
-def encode(model: GNMT, rows: list[list[int]] = SOURCES, extra: int = 0) -> Memory:
+def encode(model: Seq2Seq, rows: list[list[int]] = SOURCES, extra: int = 0) -> Memory:
     width = max(map(len, rows)) + extra
     padded = torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
     return model.encode(padded, torch.tensor([len(row) for row in rows]))
@@ -35,10 +49,10 @@ def limits(rows: int = len(SOURCES), most: int = STEPS) -> Tensor:
 
 
 def literal(
-    model: GNMT, memory: Memory, steps: int, straight: bool = False, feedback: bool = True
+    model: Seq2Seq, memory: Memory, steps: int, straight: bool = False, feedback: bool = True
 ) -> list[Tensor]:
     """Hidden vectors, vectors fed back and distributions, by plain autograd."""
-    state = model.initial_state(memory)
+    state = model.initial_state(memory, steps=steps)
     vector = torch.zeros(memory.rows, D, dtype=torch.float64)
     found = []
     for _ in range(steps):
@@ -51,15 +65,28 @@ def literal(
     return [torch.stack(column, dim=1) for column in zip(*found, strict=True)]
 
 
+# Models that keep what they have said in a state of their own, and one that reads it again.
+every_kind = pytest.mark.parametrize(
+    "kind",
+    [
+        {"input_feeding": True},
+        {"input_feeding": False},
+        {"kind": "transformer"},
+        {"kind": "transformer", "tag": "both"},
+    ],
+    ids=str,
+)
+
+
+@every_kind
 @pytest.mark.parametrize("decoding", ["continuous", "straight-through"])
-@pytest.mark.parametrize("feeding", [True, False])
 @pytest.mark.parametrize("feedback", [True, False])
 def test_values_and_gradients_equal_plain_autograd(
-    decoding: Decoding, feeding: bool, feedback: bool
+    kind: dict[str, Any], decoding: Decoding, feedback: bool
 ) -> None:
     results = []
     for fast in (True, False):
-        model = make(input_feeding=feeding)
+        model = make(**kind)
         memory = encode(model)
         if fast:
             found = generate(
@@ -161,9 +188,9 @@ def test_padding_has_no_vector() -> None:
             assert not vectors.any()
 
 
-@pytest.mark.parametrize("feeding", [True, False])
-def test_at_low_temperature_it_is_greedy_decoding(feeding: bool) -> None:
-    model = make(input_feeding=feeding)
+@every_kind
+def test_at_low_temperature_it_is_greedy_decoding(kind: dict[str, Any]) -> None:
+    model = make(**kind)
     memory = encode(model)
     found = {
         decoding: generate(
@@ -188,8 +215,21 @@ def test_at_low_temperature_it_is_greedy_decoding(feeding: bool) -> None:
     assert again.argmax(dim=2).equal(tokens)
 
 
-def test_reading_a_certain_translation_is_ordinary_teacher_forcing() -> None:
-    model = make()
+@every_kind
+@pytest.mark.parametrize("gradients", [True, False])
+def test_who_reads_its_own_mixtures_says_them_again(kind: dict[str, Any], gradients: bool) -> None:
+    model = make(sharp=1.0, **kind)
+    with torch.set_grad_enabled(gradients):
+        memory = encode(model, extra=2)
+        found = generate(model, memory, limits(), STEPS)
+        read = model.decode(memory, shift_right(found.vectors_BTD), dropout=False)
+    torch.testing.assert_close(read, found.hidden_BTD)
+    assert found.entropy_BT.min() > 0.1, "mixtures of one token would show nothing"
+
+
+@every_kind
+def test_reading_a_certain_translation_is_ordinary_teacher_forcing(kind: dict[str, Any]) -> None:
+    model = make(**kind)
     memory = encode(model)
     found = generate(model, memory, limits(), STEPS, temperature=1e-9)
     reader = memory.select(torch.tensor([3, 2, 1, 0, 4]))

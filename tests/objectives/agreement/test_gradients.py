@@ -50,12 +50,13 @@ def test_one_live_side_equals_two_models_of_which_one_is_fixed(feeding: bool) ->
     assert not gradients(teacher)
 
 
+@pytest.mark.parametrize("kind", ["gnmt", "transformer"])
 @pytest.mark.parametrize("inputs", [star(), star(protect="none"), chain()])
-def test_any_mixture_of_pairs_equals_the_outline(inputs: AgreementInputs) -> None:
-    model = make()
+def test_any_mixture_of_pairs_equals_the_outline(inputs: AgreementInputs, kind: str) -> None:
+    model = make(kind=kind)
     loss = outline(model, inputs)
     loss.backward()
-    terms, found = run(inputs)
+    terms, found = run(inputs, kind=kind)
     torch.testing.assert_close(terms.loss, loss)
     torch.testing.assert_close(found, gradients(model))
 
