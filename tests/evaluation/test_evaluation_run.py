@@ -125,8 +125,11 @@ def test_another_run_must_have_been_evaluated_in_the_same_way(runs, tmp_path):
         "fresh --split dev --beam 2 --length-penalty 0.5 --no-repeat-ngram 3 --checkpoint last "
         "--limit 2"
     )
-    with pytest.raises(AccordError, match="with itself"):
+    with pytest.raises(AccordError, match="with itself") as error:
         evaluate_run(runs / "long", settings=GREEDY, against=runs / "long")
+    assert "name another run" in error.value.fix
+    with pytest.raises(AccordError, match="no run directory"):
+        evaluate_run(runs / "long", settings=GREEDY, against=tmp_path / "nowhere")
     with pytest.raises(AccordError, match="no run directory"):
         evaluate_run(tmp_path)
 

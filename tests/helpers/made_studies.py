@@ -7,7 +7,7 @@ import yaml
 from typer.testing import CliRunner
 
 from accord.cli import app
-from accord.config.load import dump
+from accord.config.load import dump, load
 from accord.studies import runner
 from made_runs import experiment, make_run
 
@@ -31,6 +31,7 @@ class Accord:
     def __init__(self, failing="", status=1):
         self.trained, self.averaged, self.evaluated, self.seconds = {}, [], [], {}
         self.failing, self.status = failing, status
+        self.experiments = {}
 
     def stop(self):
         self.stopped = True
@@ -47,7 +48,8 @@ class Accord:
                     self.status, "accord", stderr="accord: no memory"
                 )
             self.trained[run.name] = settings
-            make_run(run, evaluated=False)
+            self.experiments[run] = load(Path(rest[0]), rest[3::2])
+            self.make_run(run, evaluated=False)
             (run / "checkpoints").mkdir(exist_ok=True)
             (run / "checkpoints/model.safetensors").write_text("large")
             return ""
@@ -57,8 +59,14 @@ class Accord:
         run, beam = Path(rest[0]), rest[rest.index("--beam") + 1]
         self.evaluated.append((run.name, beam))
         lost = 0.1 if run.name.startswith("agree") else 0.8
-        make_run(run, lost=lost, name=f"test-beam{beam}")
+        self.make_run(run, lost=lost, name=f"test-beam{beam}")
         return (run / f"evaluation/test-beam{beam}/evaluation.json").read_text("utf-8")
+
+    def make_run(self, run, **changes):
+        """A run of the experiment that it was trained by."""
+        make_run(run, **changes)
+        if run in self.experiments:
+            (run / "experiment.yaml").write_text(dump(self.experiments[run]), "utf-8")
 
 
 def follower(tmp_path, monkeypatch):

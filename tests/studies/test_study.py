@@ -205,6 +205,17 @@ def test_a_table_says_what_branches_are_and_what_they_took(made, tmp_path):
     assert agree[-2:] == ("2.0 M", "×2.50")
 
 
+def test_a_run_of_other_settings_is_no_result_of_the_plan(made, tmp_path):
+    branches = {"Basic": {"training.steps": 20}, "Agree, hard": {"training.steps": 30}}
+    made("--seeds", "1", branches=branches)
+    assert set(rows(tmp_path)) == {"Basic", "Agree, hard"}
+    # As `accord train` does where another experiment made the run: it refuses, the others go on.
+    accord = made("--seeds", "1", failing="agree", code=1)
+    assert set(rows(tmp_path)) == {"Basic"}
+    assert "agree-hard-1 was trained by other settings: left out" in accord.printed
+    assert "left out" in (tmp_path / "out/table.md").read_text("utf-8")
+
+
 def test_the_archive_has_all_but_checkpoints(made, tmp_path):
     made("--seeds", "1", "--pack", "out/results.tar.gz")
     there = unpacked(tmp_path / "out/results.tar.gz", tmp_path / "there")

@@ -57,13 +57,6 @@ def test_what_is_to_come(toy, tmp_path):
     assert coming(settings, per_update=None)[1] == "100 updates (2.0 epochs) to do"
 
 
-def test_a_branch_that_has_nothing_to_do_says_what_steps_count(toy, tmp_path):
-    settings = experiment(toy, tmp_path, training__steps=60, training__init_from="runs/basic")
-    assert len(coming(settings, done=40)) == 2
-    _, said = coming(settings, done=100)
-    assert "this is step 100, and training.steps, 60, counts those of runs/basic" in said
-
-
 def test_minutes_end_it_earlier_than_steps(toy, tmp_path):
     settings = experiment(toy, tmp_path, training__steps=100_000)
     first, *more = coming(settings, limit=300.0)[1:]

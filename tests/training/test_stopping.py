@@ -1,12 +1,14 @@
 """Training by the clock: the time of a branch, and a learning rate that falls at its end."""
 
 import json
+import warnings
 from itertools import count
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from accord.errors import AccordWarning
 from accord.ops.distributed import World
 from accord.studies.branches import trained
 from accord.training import trainer
@@ -57,6 +59,16 @@ def test_a_branch_has_its_own_time(toy, base, tmp_path):
     assert (state["branched_at"], state["seconds"]) == (5.0, 11.0)
     whole = branch(toy, tmp_path / "whole", base, training__minutes=0.1)
     assert train(whole).step == BASE + 2  # the five seconds before the branch count
+
+
+def test_a_branch_without_an_update_says_what_steps_count(toy, base, tmp_path):
+    short = branch(toy, tmp_path / "run", base, training__steps=BASE - 2)
+    said = rf"this is step {BASE}, and training.steps, {BASE - 2}, counts those of .*base"
+    with pytest.warns(AccordWarning, match=said):
+        train(short)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(short)  # it was done, and is
 
 
 def test_the_rate_falls_to_nothing_in_the_last_minutes(toy, base, tmp_path):

@@ -108,7 +108,12 @@ def evaluate_run(
 def _other(against: Path, run: Path, name: str, options: Sequence[str]) -> Evaluated:
     """The other system, looked for before any work is done."""
     if against.resolve() == run.resolve():
-        raise AccordError("a run cannot be compared with itself", where=str(against))
+        raise AccordError(
+            "a run cannot be compared with itself",
+            where=str(against),
+            fix="name another run: --against RUN",
+        )
+    RunDirectory(against).experiment()  # says so if this is no run directory
     directory = evaluation_directory(against, name)
     if not directory.is_dir():
         raise AccordError(

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from accord.data.held_out import EvaluationSet, GivenSet
 from accord.data.store import HeldOutSet, HeldOutSets
@@ -344,9 +344,10 @@ def load_with_sums(path: Path) -> tuple[Evaluation, dict[str, str]]:
         raise AccordError(
             "there is no evaluation here", where=str(path), fix="run `accord evaluate` first"
         ) from None
-    except (OSError, ValueError, RecursionError) as error:  # also of pydantic
+    except (OSError, ValueError, RecursionError) as error:
+        what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         raise AccordError(
-            f"the evaluation cannot be read: {error}", where=str(file), fix=_WRITE_ANEW
+            f"the evaluation cannot be read: {what}", where=str(file), fix=_WRITE_ANEW
         ) from None
     if altered:
         raise AccordError(

@@ -61,8 +61,6 @@ def tables(evaluation: Evaluation, comparison: Comparison | None = None) -> "Gro
         listed = ", ".join(f"{name.replace('_', '-')} {value:.1f}" for name, value in means.items())
         parts.append(Text(f"Agreement of translations into a third language, BLEU: {listed}"))
     parts += [Text(f"note: {note}") for note in evaluation.notes]
-    if evaluation.missing:
-        parts.append(Text(f"no test set: {', '.join(evaluation.missing)}"))
     if comparison is not None:
         parts.append(_comparison(comparison))
     parts.append(Text(evaluation.by_direction[0].bleu.signature, style="dim"))

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 
+from accord.errors import AccordError
 from accord.evaluation.folder import evaluation_directory, read_comparison
 from accord.evaluation.significance import Difference
 from accord.machine import commit
@@ -13,6 +14,7 @@ from accord.report.answer import only_by_pivots
 from accord.report.contents import ReportedRun, read_runs
 from accord.report.figures import Grid, grid
 from accord.report.numbers import NONE, count, percent, signed
+from accord.run_directory import RunDirectory
 from accord.studies.compare import columns, interval
 from accord.studies.costs import Costs, times
 from accord.studies.estimates import parameters
@@ -30,17 +32,24 @@ class StudyTables:
 
 
 def study_tables(study: PlannedStudy) -> StudyTables:
-    """A table for every evaluation that some run has by now; what the branches are, and cost."""
+    """A table for every evaluation that some run has by now; what the branches are, and cost.
+
+    A run that was trained by other settings than the plan's is no result of it.
+    """
     names = (options.name for options in study.plan.evaluate)
-    found = {name: runs for name in names if (runs := _read(study, name))}
+    others = [run for run in study.branches if _is_other(run)]
+    left_out = [f"{run.name} was trained by other settings: left out" for run in others]
+    ours = [run for run in study.branches if run not in others]
+    found = {name: runs for name in names if (runs := _read(study, ours, name))}
     scores = [_scores(study, name, read) for name, read in found.items()]
     if not found:
-        return StudyTables((), ())
+        return StudyTables((), tuple(left_out))
     # Whichever evaluation there is: most of it is about training.
     name, rows = next(iter(found.items()))
     known = Costs(study.out, study.plan.against)
     costs = _costs(study, rows, known)
-    return StudyTables((*scores, _branches(name, rows, costs)), tuple(_notes(costs, known)))
+    notes = (*left_out, *_notes(costs, known))
+    return StudyTables((*scores, _branches(name, rows, costs)), notes)
 
 
 def write_table(study: PlannedStudy, file: Path) -> None:
@@ -61,10 +70,18 @@ Rows = Mapping[str, Sequence[tuple[PlannedRun, ReportedRun]]]
 """By the name of a row: its runs, as planned and as read."""
 
 
-def _read(study: PlannedStudy, name: str) -> Rows:
+def _is_other(run: PlannedRun) -> bool:
+    """Whether there is a run in its place that another experiment made."""
+    try:
+        return RunDirectory(run.directory).experiment() != run.experiment
+    except AccordError:
+        return False  # there is none, or whoever reads it says what is wrong with it
+
+
+def _read(study: PlannedStudy, branches: Sequence[PlannedRun], name: str) -> Rows:
     """What has been evaluated. Seeds of a branch stand in one row, variants in one each."""
     planned: dict[str, list[PlannedRun]] = {}
-    for run in study.branches:
+    for run in branches:
         if evaluation_directory(run.directory, name).is_dir():
             label = f"{run.branch}, {run.variant}" if study.plan.variants else run.branch
             planned.setdefault(label, []).append(run)

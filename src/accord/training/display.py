@@ -39,11 +39,6 @@ def prospect(
         f"{settings.batch_tokens:,} tokens, {per_epoch:,} updates per epoch"
     )
     left, by_clock = settings.steps - done, limit - seconds
-    if left <= 0 and settings.init_from is not None:
-        yield (
-            f"no update is left to do: this is step {done:,}, and training.steps, "
-            f"{settings.steps:,}, counts those of {settings.init_from} as well"
-        )
     if left <= 0 or by_clock <= 0:
         return
     if per_update is None:

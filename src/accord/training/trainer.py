@@ -7,6 +7,7 @@ a run that was never interrupted, bit for bit on a CPU.
 
 import json
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from accord.config.schema import Experiment
 from accord.data.batches import Batch, BatchStream, Position
 from accord.data.prefetch import Prefetcher
 from accord.data.store import Store, trained_corpora
-from accord.errors import AccordError
+from accord.errors import AccordError, AccordWarning
 from accord.files import atomic_write, exclusive, expand
 from accord.models.build import build_model
 from accord.models.checkpoint import Checkpoints
@@ -211,6 +212,14 @@ class Trainer:
         )
 
     def _say_what_is_to_come(self, estimate: bool) -> None:
+        settings = self.settings
+        if self.step >= settings.steps and not self.checkpoints.paths():
+            warnings.warn(
+                f"no update is left to do: this is step {self.step:,}, and training.steps, "
+                f"{settings.steps:,}, counts those of {settings.init_from} as well",
+                AccordWarning,
+                stacklevel=2,
+            )
         said = prospect(
             self.experiment,
             parameters=sum(p.numel() for p in self.model.parameters() if p.requires_grad),
