@@ -136,6 +136,11 @@ def test_overrides_change_single_keys(tmp_path):
         ("overlap: disjoint", "cleaning: {max_subwords: on}", ["max_subwords", "True"]),
         ("pair: en-fr", "pair: en-fr\n    limit: yes", ["corpora.1.limit", "True"]),
         ("overlap: disjoint", "on: 1", ["True", "Keys should be strings", "in quotes"]),
+        (
+            "overlap: disjoint",
+            "objective: {denoise: {languges: all}}",
+            ["line 9, key objective.denoise.languges", "did you mean 'languages'"],
+        ),
     ],
 )
 def test_every_mistake_names_place_value_and_remedy(tmp_path, old, new, parts):
@@ -312,3 +317,19 @@ def test_a_directory_is_no_experiment_file(tmp_path):
     with pytest.raises(AccordError, match="cannot be read: Is a directory") as caught:
         load(tmp_path)
     assert caught.value.where == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "said"),
+    [
+        ("al", "languages", "'al' is not allowed: should be 'all', or a list is needed here"),
+        ("[en, 5]", "languages.1", "5 is not allowed: a text is needed here"),
+        ("[]", "languages", "a list is not allowed: should be 'all', or it has 0 items"),
+    ],
+)
+def test_a_value_that_may_be_this_or_that_is_one_problem(tmp_path, given, key, said):
+    """pydantic has one for either, at `languages.literal['all']` and `languages.tuple[str, ...]`."""
+    found = complaint(tmp_path, f"{GOOD}objective: {{denoise: {{languages: {given}}}}}\n")
+    assert f"line 10, key objective.denoise.{key}: {said}" in found
+    assert "fix: languages: Whose sentences are used" in found
+    assert "problems" not in found

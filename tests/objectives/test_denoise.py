@@ -179,11 +179,12 @@ def test_languages_can_be_named(toy):
     french = (batch.source_language_B == 2) | (batch.target_language_B == 2)
     assert 0 < len(part.pairs.target_BT) == french.sum() < batch.rows
     assert part.pairs.source_BS[:, 0].eq(vocabulary.tags["fr"]).all()
-    both, _, _ = denoising(toy, languages=["en", "fr", "de"])
-    (part,) = both.inputs(1, HERE, batch, Cut(1, [], False))
-    tags = part.pairs.source_BS[:, 0].tolist()
-    assert len(tags) == batch.rows
-    assert {vocabulary.tags[x] for x in ("en", "fr", "de")} == set(tags)
+    for everyone in (["en", "fr", "de"], "all"):
+        each, _, _ = denoising(toy, languages=everyone)
+        (part,) = each.inputs(1, HERE, batch, Cut(1, [], False))
+        tags = part.pairs.source_BS[:, 0].tolist()
+        assert len(tags) == batch.rows
+        assert {vocabulary.tags[x] for x in ("en", "fr", "de")} == set(tags)
 
 
 def test_neither_processes_nor_parts_change_the_noise(toy):

@@ -2,18 +2,18 @@
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from accord.config.checks import contradictions, dotted
-from accord.config.schema import Directory, Experiment
-from accord.config.section import Language, Location, Pair, Section
+from accord.config.schema import Experiment
+from accord.config.section import Location, Section
+from accord.config.validation_errors import QUOTE_BRACE, explained, joined
 from accord.errors import AccordError
 from accord.files import expand, names_in
 
@@ -150,13 +150,8 @@ def _no_yaml(error: yaml.MarkedYAMLError, text: str, where: str) -> AccordError:
         f"not a readable YAML file: {error.problem or error.context}"
         + (f" in {near[0].strip()!r}" if near and not braces else ""),
         where=f"{where}{line}",
-        fix=f"{_QUOTE_BRACE}: {braces[0].strip()}"
-        if braces
-        else "mend the line, or the one before",
+        fix=f"{QUOTE_BRACE}: {braces[0].strip()}" if braces else "mend the line, or the one before",
     )
-
-
-_QUOTE_BRACE = "put a value that begins with a brace in quotes, since YAML reads it as a mapping"
 
 
 def _written_out(key: str, value: Any, following: str | int) -> Any:
@@ -199,7 +194,7 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Experiment:
         for loc, what, fix in contradictions(experiment)
     ]
     if problems:
-        raise _joined(problems)
+        raise joined(problems)
     return experiment
 
 
@@ -218,8 +213,7 @@ def _validated(document: _Document, kind: type[_Kind]) -> _Kind:
     try:
         return kind.model_validate(document.data)
     except ValidationError as error:
-        problems = [_explain(document, detail, kind) for detail in _telling(error.errors())]
-        raise _joined(problems) from None
+        raise joined(explained(error, kind, document.where)) from None
 
 
 def dump(experiment: Experiment) -> str:
@@ -236,154 +230,3 @@ def store_directory(experiment: Experiment) -> Path:
 def run_directory(experiment: Experiment) -> Path:
     """Where the experiment's model and results lie."""
     return Path(expand(experiment.run.replace("{name}", experiment.name)))
-
-
-def _joined(problems: list[AccordError]) -> AccordError:
-    if len(problems) == 1:
-        return problems[0]
-    return AccordError(f"{len(problems)} problems\n" + "\n".join(str(p) for p in problems))
-
-
-def _telling(details: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The problems without those that only follow from others.
-
-    A list is too short because one of its items was refused: that is said about the item.
-    """
-    details = list(details)
-    places = [tuple(detail["loc"]) for detail in details]
-
-    def follows(detail: Mapping[str, Any]) -> bool:
-        loc = tuple(detail["loc"])
-        inside = any(len(place) > len(loc) and place[: len(loc)] == loc for place in places)
-        return detail["type"] == "too_short" and inside
-
-    return [detail for detail in details if not follows(detail)]
-
-
-def _explain(document: _Document, detail: Mapping[str, Any], kind: type[BaseModel]) -> AccordError:
-    location: Location = tuple(detail["loc"])
-    where = f"{document.where(location)}, key {dotted(location)}"
-    value = detail["input"]
-    if detail["type"] == "extra_forbidden" and location[-1] in ("lang", "name") and value is None:
-        return AccordError(
-            f"{{{location[-1]}}} was read as a mapping, not as text", where=where, fix=_QUOTE_BRACE
-        )
-    if detail["type"] == "extra_forbidden":
-        known = _keys_at(kind, location[:-1])
-        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
-        fix = f"did you mean {near[0]!r}? " if near else ""
-        return AccordError(
-            f"unknown key {location[-1]!r}", where=where, fix=f"{fix}known here: {', '.join(known)}"
-        )
-    if detail["type"] == "missing":
-        return AccordError(
-            f"the key {location[-1]!r} is missing", where=where, fix=_description(kind, location)
-        )
-    what = f"{_shown(value)} is not allowed: {_reason(detail)}"
-    if isinstance(value, bool) and detail["type"] in ("string_type", "invalid_key"):
-        fix = "YAML reads no, yes, on and off as false and true: put the word in quotes"
-        return AccordError(what, where=where, fix=fix)
-    number = _number(value) if detail["type"] in _NO_NUMBER and isinstance(value, str) else None
-    if number is not None:
-        fix = f"YAML reads {value} as text: write {number}"
-        return AccordError(what, where=where, fix=fix)
-    bounds = _bounds(detail)
-    fix = " ".join(_description(kind, location).split())
-    return AccordError(what, where=where, fix=f"give {bounds}. {fix}" if bounds else fix)
-
-
-_NO_NUMBER = ("int_type", "int_parsing", "float_type", "float_parsing")
-
-
-def _number(text: str) -> str | None:
-    """What is a number to everybody but YAML 1.1 (1e-3), as that writes it."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    if not isfinite(value):
-        return None
-    plain = int(value) if value.is_integer() else value
-    return str(yaml.safe_dump(plain)).split("\n", 1)[0]
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, str | int | float | bool | None):
-        return repr(value)
-    if isinstance(value, list | tuple):
-        return "a list"
-    return "a section of keys" if isinstance(value, dict) else type(value).__name__
-
-
-# What pydantic would say in its own terms.
-_REASONS = {
-    "dict_type": "a section of keys with values is needed here",
-    "model_type": "a section of keys with values is needed here",
-    "model_attributes_type": "a section of keys with values is needed here",
-    "tuple_type": "a list is needed here, as [one, two]",
-    "list_type": "a list is needed here, as [one, two]",
-    "string_type": "a text is needed here",
-    "int_type": "a whole number (integer) is needed here",
-    "int_from_float": "a whole number (integer) is needed here",
-    "int_parsing": "a whole number (integer) is needed here",
-    "float_type": "a number is needed here",
-    "float_parsing": "a number is needed here",
-    "bool_type": "true or false is needed here",
-    "bool_parsing": "true or false is needed here",
-}
-# Examples of texts of a form, by the pattern of each.
-_FORMS = {
-    get_args(kind)[1].pattern: words
-    for kind, words in (
-        (Language, "a language is written as en, or pt_BR"),
-        (Pair, "a pair is written as en-de"),
-        (Directory, "a directory has a name without control characters"),
-    )
-}
-
-
-def _reason(detail: Mapping[str, Any]) -> str:
-    told = detail.get("ctx", {})
-    if detail["type"] == "string_pattern_mismatch":
-        return _FORMS.get(told["pattern"], "letters and digits, and after the first also . + - _")
-    if detail["type"] in ("too_short", "too_long"):
-        least, most = told.get("min_length"), told.get("max_length")
-        wanted = f"at least {least}" if least else f"at most {most}"
-        return f"it has {told['actual_length']} items, {wanted} are needed"
-    return _REASONS.get(detail["type"], str(detail["msg"]).removeprefix("Input "))
-
-
-def _bounds(detail: Mapping[str, Any]) -> str:
-    """What a number may be, as far as it is out of it."""
-    words = {"ge": "{} or more", "gt": "more than {}", "le": "{} or less", "lt": "less than {}"}
-    told = detail.get("ctx", {})
-    return next((text.format(told[key]) for key, text in words.items() if key in told), "")
-
-
-def _model_at(kind: type[BaseModel], location: Location) -> type[BaseModel] | None:
-    """The section in which the last part of `location` would be a key."""
-    model: type[BaseModel] | None = kind
-    for part in location:
-        if isinstance(part, int):
-            continue
-        field = model.model_fields.get(part) if model else None
-        model = _section_inside(field.annotation) if field else None
-    return model
-
-
-def _section_inside(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for a in get_args(annotation) if (found := _section_inside(a))), None)
-
-
-def _keys_at(kind: type[BaseModel], location: Location) -> list[str]:
-    model = _model_at(kind, location)
-    return list(model.model_fields) if model else []
-
-
-def _description(kind: type[BaseModel], location: Location) -> str:
-    names = [part for part in location if isinstance(part, str)]
-    model = _model_at(kind, tuple(names[:-1]))
-    field = model.model_fields.get(names[-1]) if model and names else None
-    return f"{names[-1]}: {field.description}" if field and field.description else "see the docs"

@@ -84,7 +84,7 @@ def bad_agreement(auxiliary: Auxiliary) -> Iterator[Complaint]:
 
 
 def _bad_denoising(experiment: Experiment, config: DenoiseConfig) -> Iterator[Complaint]:
-    for language in config.languages or ():
+    for language in () if config.languages == "all" else config.languages or ():
         if language not in experiment.languages:
             yield (
                 ("objective", "denoise", "languages"),

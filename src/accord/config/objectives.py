@@ -237,8 +237,8 @@ class ConsistencyConfig(Section):
 
 
 class DenoiseConfig(Section):
-    """Denoising: sentences of the pivot language with gaps are to be filled in, under the tag of
-    their own language."""
+    """Denoising: sentences with gaps, of the pivot language or of all, are to be filled in, under
+    the tag of their own language."""
 
     weight: Annotated[Real, Field(ge=0)] = 0.5
     """How much a token of a sentence that is filled in counts beside a gold one; 0 leaves it
@@ -247,9 +247,10 @@ class DenoiseConfig(Section):
     """The last step without it."""
     every: Annotated[Whole, Field(ge=1)] = 1
     """Compute it in every n-th update only, where it counts n times as much."""
-    languages: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """Whose sentences are used; by default the pivot's: the language that has most directions with
-    data, the first of several. Of a pair with two such sentences one is drawn."""
+    languages: Literal["all"] | Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """Whose sentences are used: all, or those named; by default the pivot's, the language that has
+    most directions with data, the first of several. Of a pair with two such sentences one is
+    drawn."""
     mask: Annotated[Real, Field(gt=0, lt=1)] = 0.3
     """Share of subwords that are taken out; one is always left."""
     span: Annotated[Real, Field(gt=0, le=100)] = 3.5

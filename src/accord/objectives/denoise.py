@@ -1,8 +1,8 @@
-"""Denoising: sentences of the pivot language with gaps in them, to be filled in (Wang et al. 2021).
+"""Denoising: sentences with gaps in them, to be filled in (Wang et al. 2021).
 
 A noisy sentence is read under the tag of its own language, and the whole one is its target. Beside
-the gold pairs this is one direction more, from the pivot language into itself; it is scored as
-those are. The noise is made on the host, in the background.
+the gold pairs this is one direction more, from the pivot language into itself, or one for every
+language; it is scored as those are. The noise is made on the host, in the background.
 """
 
 import math
@@ -46,7 +46,8 @@ class DenoiseObjective(Objective[PairInputs]):
         self, config: DenoiseConfig, context: Context, likelihood: LikelihoodObjective
     ) -> None:
         graph, vocabulary = context.experiment.graph, context.store.vocabulary
-        chosen = config.languages or (graph.hub,)
+        named = graph.languages if config.languages == "all" else config.languages
+        chosen = named or (graph.hub,)
         self.config = config
         self._likelihood = likelihood
         self._seed = context.experiment.training_seed
@@ -66,7 +67,7 @@ class DenoiseObjective(Objective[PairInputs]):
         return due_weight(step, weight=config.weight, start=config.start, every=config.every)
 
     def inputs(self, step: int, position: Position, batch: Batch, cut: Cut) -> list[PairInputs]:
-        """The sentences of the pivot language in the gold batch, with gaps and without."""
+        """The sentences of the chosen languages in the gold batch, with gaps and without."""
         noisy, found_B = self.noisy(batch, position)
         return [
             PairInputs(
@@ -95,7 +96,7 @@ class DenoiseObjective(Objective[PairInputs]):
         return PairInputs(tensors_of(batch, _wider(shape)))
 
     def noisy(self, batch: Batch, position: Position) -> tuple[Batch, Bools]:
-        """A noisy and a whole sentence for every pair, and whether it has one of the language.
+        """A noisy and a whole sentence for every pair, and whether it has one to be chosen.
 
         Rows without one hold something else.
         """
