@@ -328,7 +328,7 @@ def test_a_directory_is_no_experiment_file(tmp_path):
     ],
 )
 def test_a_value_that_may_be_this_or_that_is_one_problem(tmp_path, given, key, said):
-    """pydantic has one for either, at `languages.literal['all']` and `languages.tuple[str, ...]`."""
+    """pydantic has one for either, under names such as `languages.literal['all']`."""
     found = complaint(tmp_path, f"{GOOD}objective: {{denoise: {{languages: {given}}}}}\n")
     assert f"line 10, key objective.denoise.{key}: {said}" in found
     assert "fix: languages: Whose sentences are used" in found
