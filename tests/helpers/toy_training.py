@@ -3,6 +3,7 @@
 Run as a script it is the command `accord` with a fault: see `Fault.of`.
 """
 
+import atexit
 import json
 import multiprocessing
 import os
@@ -341,7 +342,13 @@ def late_round(step, put=setattr):
     put(objective.DistillationObjective, "work", work_at)
 
 
+def say_which_threads_are_left() -> None:
+    names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    print("threads left:", *sorted(names), flush=True)
+
+
 if __name__ == "__main__":
+    atexit.register(say_which_threads_are_left)
     wanted = Fault.of(sys.argv.pop(1))
     if wanted.late:
         late_round(wanted.late)

@@ -108,7 +108,10 @@ def test_after_a_restart_the_weights_are_those_of_an_undisturbed_run(toy, two, t
     process = torchrun(arguments(toy, tmp_path, **KEYS), "--max-restarts", "1", fault=Fault(at=12))
     output, _ = process.communicate(timeout=100)
     assert process.returncode == 0, output
-    assert "resuming from step" in output
+    after = output[output.index("resuming from step") :]
+    # A thread of gloo that outlives Python may abort the process, rarely.
+    assert after.count("threads left:") == 2
+    assert "gloo" not in after
     assert story(tmp_path, STEPS) == story(two[0], STEPS)
 
 

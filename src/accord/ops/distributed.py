@@ -1,5 +1,6 @@
 """One process or many: started by `torchrun`, joined by NCCL on GPUs and gloo on CPUs."""
 
+import importlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -109,6 +110,10 @@ def joined_world() -> Iterator[World]:
     if size == 1:
         yield World(rank, size, device)
         return
+    # Functions of this module have the group of all processes as a default, taken when it is
+    # imported. An optimiser imports it; done after joining, that would keep the group for good, and
+    # its threads, which may then abort the process as Python ends.
+    importlib.import_module("torch.distributed.nn")
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo", store=_store(size), rank=rank, world_size=size
     )
