@@ -28,9 +28,11 @@ class Accord:
 
     stopped = False
 
-    def __init__(self, failing="", status=1):
+    def __init__(self, failing="", status=1, cut_short=()):
         self.trained, self.averaged, self.evaluated, self.seconds = {}, [], [], {}
         self.failing, self.status = failing, status
+        self.cut_short = cut_short
+        """Runs that somebody tells to stop before their end."""
         self.experiments = {}
 
     def stop(self):
@@ -62,6 +64,10 @@ class Accord:
         self.make_run(run, lost=lost, name=f"test-beam{beam}")
         return (run / f"evaluation/test-beam{beam}/evaluation.json").read_text("utf-8")
 
+    def has_trained(self, run, wanted):
+        """Whether a run has come to its end."""
+        return run.name in self.trained and run.name not in self.cut_short
+
     def make_run(self, run, **changes):
         """A run of the experiment that it was trained by."""
         make_run(run, **changes)
@@ -78,6 +84,7 @@ def follower(tmp_path, monkeypatch):
     def follow(*options, accord=None, failing="", status=1, code=0, **changes):
         accord = accord or Accord(failing, status)
         monkeypatch.setattr(runner, "Processes", lambda: accord)
+        monkeypatch.setattr(runner.state, "trained", accord.has_trained)
         given = {key: value for key, value in {**PLAN, **changes}.items() if value is not None}
         (tmp_path / "plan.yaml").write_text(yaml.safe_dump(given, sort_keys=False), "utf-8")
         result = CliRunner().invoke(app, ["study", "plan.yaml", "--out", "out", *options])

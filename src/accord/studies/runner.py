@@ -251,6 +251,12 @@ class Runner:
             self._journal.add(item.run.name, taken, up)
         if self._processes.stopped:
             return False
+        if item.kind == "train" and not up and not item.done():
+            self._say(
+                f"{title}: somebody else told training to stop after {taken:.0f} s, before its "
+                "end; it is not evaluated, and the same command goes on with it"
+            )
+            return False
         said = _summary(printed) if item.evaluation else f"{item.kind.removesuffix('e')}ed"
         self._say(f"{title}: {said} ({taken:.0f} s{', told to stop' if up else ''})")
         return True
