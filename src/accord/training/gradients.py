@@ -130,7 +130,7 @@ class RecordedLosses:
         def restore() -> None:
             gradients.copy_(saved)
 
-        launch = self._recorder(compute, warm_ups=2, before=restore)
+        launch = self._recorder(compute, before=restore)
         return _Recording(launch, inputs, outputs)
 
 
