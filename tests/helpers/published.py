@@ -21,7 +21,8 @@ from accord.studies.plan import slug
 NOT_KEPT = "†"
 _TABLE = re.compile(r"(?:<!-- figures: ((?:(?!-->)[\s\S])*?)\s*-->\n)?((?:^\|.*\n)+)", re.M)
 _NUMBER = re.compile(r"[+−-]?\d[\d,]*(?:\.\d+)?(?: M\b)?")
-_KEY = re.compile(r"(?:([\w-]+): )?([\w.-]+(?:(?: \+|,) [\w.-]+)*) (.+)")
+_RUN = r"(?:[\w-]+: )?[\w.-]+"
+_KEY = re.compile(rf"({_RUN}(?:(?: \+|,) {_RUN})*) (.+)")
 _RUNS = re.compile(r" \+ |, ")
 _JSON_DIGITS = 0.5e-4
 
@@ -86,29 +87,35 @@ class Figures:
     def of(self, key: str) -> Figure:
         """The figures of `[FILE: ]RUN WHAT`, of the mean of `RUN + RUN`, or of a list of runs.
 
-        `KEY & KEY` are the first figures of both.
+        A file is that of the runs after it, too. `KEY & KEY` are the first figures of both.
         """
         if " & " in key:
             return Figure(tuple(self.of(part).values[0] for part in key.split(" & ")))
-        stem, runs, what = _KEY.fullmatch(key).groups()
-        if stem == "paper":
-            return Figure((_paper(runs, what),))
+        runs, what = _KEY.fullmatch(key).groups()
+        if runs.startswith("paper: "):
+            return Figure((_paper(runs.removeprefix("paper: "), what),))
         if " − " in what and " + " in what:
-            return Figure((self._difference_of_means(f"{stem}: " if stem else "", runs, what),))
-        named = [self.files[stem]] if stem else list(self.files.values())
-        found = [self._figure(_with_run(named, run), run, what) for run in _RUNS.split(runs)]
+            return Figure((self._difference_of_means(runs, what),))
+        found, stem = [], ""
+        for part in _RUNS.split(runs):
+            own, _, run = part.rpartition(": ")
+            stem = own or stem
+            named = [self.files[stem]] if stem else list(self.files.values())
+            found.append(self._figure(_with_run(named, run), run, what))
         if len(found) == 1:
             return found[0]
         first = tuple(item.values[0] for item in found)
         return Figure((fmean(first),) if " + " in runs else first)
 
-    def _difference_of_means(self, file: str, runs: str, what: str) -> float:
+    def _difference_of_means(self, runs: str, what: str) -> float:
         """Over seeds: `a-1 + a-2 zero-shot − pivot of b-1 + b-2`; there is no interval of it."""
         left, other = what.split(" − ")
         others = other.removeprefix("pivot of ")
         right = left if others == other else "via pivot"
-        ours, theirs = self.of(f"{file}{runs} {left}"), self.of(f"{file}{others} {right}")
-        return ours.values[0] - theirs.values[0]
+        stem, colon, _ = runs.partition(": ")
+        if colon and ": " not in others:
+            others = f"{stem}: {others}"
+        return self.of(f"{runs} {left}").values[0] - self.of(f"{others} {right}").values[0]
 
     def _figure(self, data: dict, name: str, what: str) -> Figure:
         if " − " in what:
