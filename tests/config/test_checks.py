@@ -330,6 +330,11 @@ NO_GOLD = [
     ("objective.complete.every=3", "have nothing to learn from, but every is 3", "every to 1"),
     ("objective.complete.start=5", "start is 5", "(teacher.run)"),
     ("objective.agreement={}", "but agreement learns from them", "objective.agreement out"),
+    (
+        "objective.agreement={weight: 0, encoder_weight: 1, encoder_measure: contrastive}",
+        "but agreement learns from them",
+        "objective.agreement out",
+    ),
     ("objective.denoise={}", "but denoise learns from them", "objective.denoise out"),
     ("objective.consistency={}", "but consistency learns from them", "objective.consistency out"),
     ("training.validation.patience=3", "none can choose the model", "directions to all"),

@@ -8,13 +8,16 @@ from typer.testing import CliRunner
 
 from accord.cli import app
 from accord.config.load import dump, load
+from accord.config.model_settings import ModelSettings
 from accord.config.shipped import recipe
 from accord.inference.ensemble import Ensemble
 from accord.inference.results import SearchSettings
 from accord.studies.outcome import outcome_of
-from made_runs import make_run
+from accord.studies.systems import system_of
+from made_runs import experiment, make_run
 
 EUROPARL = ("en", "de", "es", "fr")
+SYSTEMS = ("basic", "agree", "complete")
 OBJECTIVES = {"agree": {"agreement": {}}, "complete": {"complete": {}}}
 
 
@@ -412,6 +415,37 @@ def test_every_run_with_agreement_gets_its_table(tmp_path):
         assert cells(text, "de-fr")[3] == f"{score.score:.2f} ±{score.confidence_var:.2f}"
         scores.append(score.score)
     assert scores[0] < scores[1]
+
+
+def test_several_runs_with_complete_do_not_vanish_without_a_word(tmp_path):
+    lost = {"basic": 0.8, "agree": 0.5, "complete": 0.2, "complete-more": 0.1}
+    some = runs(tmp_path, (200_000,), lost=lost, languages=EUROPARL)
+    said = "one run is named that has it, not complete-200000, complete-more-200000"
+    printed = compare(*some, "--paper", "europarl", "--markdown", tmp_path / "page.md").output
+    assert said in printed
+    assert said in (tmp_path / "page.md").read_text("utf-8")
+    printed = compare(*some[:3], "--paper", "europarl", "--markdown", tmp_path / "page.md").output
+    assert "one run is named" not in printed
+    assert "| Complete |" in (tmp_path / "page.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"objective": {"agreement": {"weight": 0, "encoder_weight": 1}}},
+        {"objective": {"complete": {"preset": "sentence-greedy"}}},
+        {"model": {"kind": "phrase-based"}},
+        {"model": {"generator": {"size": 2}}},
+    ],
+)
+def test_a_rival_is_none_of_the_paper_s_systems(tmp_path, changes):
+    systems = {system_of(experiment(objective=OBJECTIVES.get(name))): name for name in SYSTEMS}
+    assert systems == {name: name for name in SYSTEMS}
+    off = {"agreement": {"weight": 0}, "complete": {"weight": 0}}
+    assert system_of(experiment(objective=off)) == "basic"
+    rival = experiment(objective=changes.get("objective"))
+    kinds = {"model": ModelSettings.model_validate(changes["model"])} if "model" in changes else {}
+    assert system_of(rival.model_copy(update=kinds)) is None
 
 
 def test_who_is_basic_must_be_clear(tmp_path):

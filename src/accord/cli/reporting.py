@@ -188,6 +188,7 @@ def _compare(
         page += systems.paper_page(items, paper)
         data["paper"] = systems.paper_figures(items, paper)
         said += [f"{judged.claim.text}: {judged.verdict}" for i in items for judged in i.verdicts]
+        said += [systems.several_complete(items[0])] if items[0].left_out else []
     if by_size:
         study = systems.by_size(found)
         judged = study.verdict

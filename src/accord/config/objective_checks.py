@@ -52,8 +52,7 @@ def _bad_dual(experiment: Experiment, config: DualConfig) -> Iterator[Complaint]
             "round trip to reward",
             "add languages, or leave objective.dual out",
         )
-    consistency = experiment.objective.consistency
-    if not config.likelihood and consistency is not None and consistency.weight:
+    if not config.likelihood and "consistency" in experiment.objective.active:
         yield (
             (*loc, "likelihood"),
             "consistency is computed together with the likelihood, which is to be left out",
@@ -133,9 +132,8 @@ def _bad_tie(experiment: Experiment, config: TieConfig) -> Iterator[Complaint]:
 
 def _bad_for_generator(experiment: Experiment) -> Iterator[Complaint]:
     """Its weights are made once for a batch, whose rows must then be of one direction."""
-    for key, section in experiment.objective:
-        weights = ("weight", "encoder_weight")
-        if key != "tie" and section and any(getattr(section, name, 0) for name in weights):
+    for key in experiment.objective.active:
+        if key != "tie":
             yield (
                 ("objective", key),
                 "a model with a generator is trained in batches of one direction, and those of "
@@ -243,7 +241,7 @@ def _bad_without_gold(experiment: Experiment, config: CompleteConfig) -> Iterato
     """Without gold pairs there is nothing but synthetic ones to make an update of."""
     if config.gold:
         return
-    loc, objective = ("objective", "complete"), experiment.objective
+    loc: Location = ("objective", "complete")
     if config.every > 1 or config.start:
         key = "every" if config.every > 1 else "start"
         yield (
@@ -252,8 +250,8 @@ def _bad_without_gold(experiment: Experiment, config: CompleteConfig) -> Iterato
             f"{key} is {getattr(config, key)}",
             "set every to 1 and start to 0, and name who teaches (teacher.run)",
         )
-    for name, other in objective:
-        if name not in ("complete", "tie") and other is not None and other.weight:
+    for name in experiment.objective.active:
+        if name not in ("complete", "tie"):
             yield (
                 (*loc, "gold"),
                 f"gold pairs are to be left out, but {name} learns from them",

@@ -365,3 +365,13 @@ class ObjectiveSettings(Section):
     """Dual learning: rewards for round trips through directions without data."""
     tie: TieConfig | None = None
     """Soft pivot: one vector for a pivot language's subwords, read or written."""
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The names of those that count: a weight of 0 leaves one out."""
+        weights = ("weight", "encoder_weight")
+        return tuple(
+            name
+            for name, section in self
+            if section is not None and any(getattr(section, key, 0) for key in weights)
+        )

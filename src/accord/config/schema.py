@@ -361,7 +361,7 @@ class Experiment(Section):
     def learns_from_gold(self) -> bool:
         """Whether the pairs of the corpora are learnt from, and not only ones made of them."""
         complete = self.objective.complete
-        return complete is None or not complete.weight or complete.gold
+        return complete is None or complete.gold or "complete" not in self.objective.active
 
     @property
     def trained_corpora(self) -> tuple[Corpus, ...]:

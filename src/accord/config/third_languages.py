@@ -179,7 +179,7 @@ class Triads:
 def synthetic_directions(experiment: Experiment) -> tuple[Direction, ...]:
     """What synthetic pairs train in an experiment: nothing, where it has none."""
     complete = experiment.objective.complete
-    if complete is None or not complete.weight:
+    if complete is None or "complete" not in experiment.objective.active:
         return ()
     pairs = [corpus.languages for corpus in experiment.trained_corpora]
     return Triads.of(experiment.graph, complete).directions(pairs)

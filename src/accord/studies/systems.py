@@ -23,12 +23,17 @@ from accord.studies.sizes_figure import mean_bleu, zero_shot_pairs
 
 def system_of(experiment: Experiment) -> str | None:
     """The paper's name for what a run was trained with; none for what the paper does not know."""
-    objective = experiment.objective
-    names = {"agreement": "agree", "complete": "complete"}
-    found = [key for key, section in objective if section is not None]
-    if len(found) > 1 or experiment.model.generator is not None:
+    objective, model = experiment.objective, experiment.model
+    if not model.is_network or model.generator is not None:
         return None
-    return names.get(found[0]) if found else "basic"
+    match objective.active:
+        case ():
+            return "basic"
+        case ("agreement",) if objective.agreement and objective.agreement.weight:
+            return "agree"
+        case ("complete",) if objective.complete and objective.complete.preset == "accord":
+            return "complete"
+    return None
 
 
 # --- Beside the paper.
@@ -43,6 +48,8 @@ class PaperComparison:
     verdicts: tuple[Judged, ...]
     same_data: bool
     """Whether it is the paper's text, so that BLEU itself may stand beside the paper's."""
+    left_out: tuple[str, ...]
+    """The runs with Complete where there are several: the table has room for one."""
 
 
 def beside_paper(found: ComparedRuns, paper: str) -> list[PaperComparison]:
@@ -55,17 +62,18 @@ def beside_paper(found: ComparedRuns, paper: str) -> list[PaperComparison]:
             "no run was trained with agreement, but the paper's table is about it",
             fix="name one whose experiment has objective.agreement",
         )
-    complete = by_system["complete"] if len(by_system["complete"]) == 1 else []
+    complete = by_system["complete"]
+    left_out = tuple(complete) if len(complete) > 1 else ()
     place = dict(zip((run.label for run in found.runs), found.paths, strict=True))
     made = []
     for label in agreeing:
         runs = {"basic": place[basic], "agree": place[label]}
-        if complete:
+        if complete and not left_out:
             runs["complete"] = place[complete[0]]
         outcome = outcome_of(runs, found.evaluation)
         judged = [item for item in judge(paper, outcome) if item.verdict != "not tested here"]
         same = tables.same_data(outcome.report.runs, paper)
-        made.append(PaperComparison(label, outcome, tuple(judged), same))
+        made.append(PaperComparison(label, outcome, tuple(judged), same, left_out))
     return made
 
 
@@ -99,9 +107,17 @@ def paper_page(items: Sequence[PaperComparison], paper: str) -> Iterator[str]:
         yield f"{tables.explained(printed, same_data=same)}\n"
         yield from markdown(tables.tests(item.outcome, printed))
         yield from markdown(tables.lowercased(item.outcome))
+        if item.left_out:
+            yield f"{several_complete(item)}\n"
         for judged in item.verdicts:
             yield f"- {judged.claim.text}: **{judged.verdict}**. {judged.because}."
         yield ""
+
+
+def several_complete(item: PaperComparison) -> str:
+    """Why there is no column of Complete, though there are runs with it."""
+    names = ", ".join(item.left_out)
+    return f"Complete stands beside the paper if one run is named that has it, not {names}."
 
 
 def paper_summary(item: PaperComparison, paper: str) -> Grid:

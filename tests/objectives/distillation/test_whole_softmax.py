@@ -93,6 +93,41 @@ def test_as_many_likely_tokens_as_there_are_give_the_same():
     torch.testing.assert_close(found, loss)
 
 
+def test_one_likely_token_is_the_plain_loss():
+    student, batch = model(1), pairs(READ, TARGETS)
+    target_N1 = batch.target_BT.reshape(-1, 1)
+    alone = Likely(target_N1, torch.ones(target_N1.shape, dtype=torch.float64))
+    found, plain = (
+        LikelihoodObjective(0.0).loss(student, PairInputs(batch, *likely)).losses["loss"]
+        for likely in ([alone], [])
+    )
+    torch.testing.assert_close(found, plain)
+
+
+def test_the_expected_gradient_is_that_of_the_divergence_of_whole_translations():
+    """By enumeration of all translations, cut after two tokens."""
+    student, teacher = model(1), model(2, units=8)
+    last, inner = [EOS, PAD], [token for token in range(V) if token not in (EOS, PAD)]
+    drawn = [((), last), *(((token,), [token]) for token in inner)]
+
+    def log_p_of_all(network, source):
+        first_V, *second = (log_p(network, pairs(source, [z]))[len(z)] for z, _ in drawn)
+        longer = first_V[inner].unsqueeze(1) + torch.stack(second)
+        return first_V, torch.cat([first_V[last], longer.flatten()])
+
+    first_V, wanted = (x.detach() for x in log_p_of_all(teacher, TAUGHT))
+    assert wanted.exp().sum().item() == pytest.approx(1.0)
+    _, said = log_p_of_all(student, READ)
+    expected = gradients(student, (wanted.exp() * (wanted - said)).sum())
+    found = [torch.zeros_like(grad) for grad in expected]
+    for z, tokens in drawn:
+        inputs = TaughtInputs(pairs(READ, [z]), taught=pairs(TAUGHT, [z]))
+        loss, _ = divergence(student, teacher, inputs)
+        share = first_V[tokens].exp().sum()
+        found = [a + share * b for a, b in zip(found, gradients(student, loss), strict=True)]
+    torch.testing.assert_close(found, list(expected), rtol=1e-6, atol=1e-10)
+
+
 def test_a_student_that_is_its_teacher_has_nothing_to_learn_from_words_but_from_sentences():
     student, batch = model(1), pairs(READ, TARGETS)
     teacher = model(1)
