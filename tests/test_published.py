@@ -1,6 +1,7 @@
 """Every table of README and docs/results says what the committed figures say."""
 
 import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = sorted((ROOT / "docs/results").glob("*.md"))
 PAGES = [ROOT / "README.md", *RESULTS]
 LINKED, NONE_KEPT = "in the linked pages", "not kept"
+COMMIT = re.compile(r'"commit": "([^"]+)"|commits? ([0-9a-f]{7})')
 
 
 def tables_of(page):
@@ -77,3 +79,23 @@ def test_a_figure_that_is_altered_is_found(page):
                 found = wrong_cells(replace(table, cells=tuple(cells)))
                 assert len(found) == 1, (cell, changed)
                 assert other in found[0]
+
+
+def git(*arguments):
+    done = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True)
+    return done.stdout.split() if done.returncode == 0 else []
+
+
+def test_the_commits_of_figures_are_in_the_history():
+    """A commit that was redone after it was measured is nobody's to look at; README lists them."""
+    if git("rev-parse", "--is-shallow-repository") != ["false"]:
+        pytest.skip("needs the whole history")
+    history = {commit[:7] for commit in git("rev-list", "HEAD")}
+    named = set()
+    for path in (ROOT / "docs/results").iterdir():
+        for said in COMMIT.findall(path.read_text(encoding="utf-8")):
+            named |= set(re.findall(r"\b[0-9a-f]{7}\b", " ".join(said)))
+    text = (ROOT / "docs/results/README.md").read_text(encoding="utf-8")
+    [part] = [part for part in text.split("\n## ") if part.startswith("Commits\n")]
+    rows = [row.split("|")[1] for row in part.splitlines() if row.startswith("| `")]
+    assert named - history == set(re.findall(r"`(\w+)`", " ".join(rows)))
