@@ -1,5 +1,6 @@
 """The account as a table, for few corpora and for many."""
 
+import pytest
 from rich.console import Console
 
 from accord.data.statistics import _accounting
@@ -16,10 +17,11 @@ def entry(pair, dropped):
     }
 
 
-def shown(count):
-    console = Console(width=120)
+def shown(count, **changes):
+    console = Console(width=80)
     with console.capture() as captured:
-        console.print(_accounting({"corpora": [entry(f"en-x{i}", 10 * i) for i in range(count)]}))
+        corpora = [entry(f"en-x{i}", 10 * i) | changes for i in range(count)]
+        console.print(*_accounting({"corpora": corpora}))
     return captured.get().splitlines()
 
 
@@ -29,9 +31,19 @@ def test_few_corpora_stand_side_by_side_with_every_step():
     assert any(line.split()[:2] == ["en-x0", "en-x1"] for line in shown(5))
 
 
-def test_many_corpora_have_a_row_each_and_only_steps_that_dropped():
-    rows = [line.split() for line in shown(40) if line.startswith(" en-x")]
-    assert len(rows) == 40
-    assert rows[0] == ["en-x0", "1,000", "·", "1,000", "7"]
-    assert rows[3] == ["en-x3", "1,000", "30", "970", "7"]
-    assert "empty" not in "\n".join(shown(40))
+def test_many_corpora_have_several_tables_with_only_steps_that_dropped():
+    text = shown(12)
+    heads = [line.split() for line in text if line.lstrip().startswith("en-x")]
+    assert len(heads) > 1
+    assert [pair for head in heads for pair in head] == [f"en-x{i}" for i in range(12)]
+    dropped = [line.split()[2:] for line in text if "− duplicates" in line]
+    assert [n for row in dropped for n in row] == ["·", *(str(10 * i) for i in range(1, 12))]
+    assert "empty" not in "\n".join(text)
+
+
+@pytest.mark.parametrize("lines", [1, 12_345, 123_456_789])
+def test_nothing_is_cut_off_in_a_terminal_of_80_columns(lines):
+    text = "\n".join(shown(6, read=lines, mended={"control_characters": lines}))
+    assert "…" not in text
+    assert text.count(f"{lines:,}") >= 12
+    assert "mended: control_characters" in text

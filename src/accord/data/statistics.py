@@ -1,5 +1,6 @@
 """What a store holds and how it came about, as data and as tables for the terminal."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from accord.config.schema import Experiment
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-_SIDE_BY_SIDE = 5  # corpora that fit beside each other in a terminal
+_TERMINAL = 80  # columns
 
 
 def statistics(store: Store, experiment: Experiment) -> dict[str, Any]:
@@ -76,11 +77,11 @@ def tables(facts: dict[str, Any]) -> "Group":
     from rich.console import Group
 
     return Group(
-        _accounting(facts), _overlap(facts), _directions(facts), _languages(facts), _joined(facts)
+        *_accounting(facts), _overlap(facts), _directions(facts), _languages(facts), _joined(facts)
     )
 
 
-def _table(title: str, *columns: str) -> "Table":
+def _table(title: str | None, *columns: str) -> "Table":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -91,48 +92,32 @@ def _table(title: str, *columns: str) -> "Table":
     return table
 
 
-def _accounting(facts: dict[str, Any]) -> "Table":
+def _accounting(facts: dict[str, Any]) -> Iterator["Table"]:
+    """A column for each corpus: as many in one table as a terminal has room for."""
     corpora = facts["corpora"]
-    if len(corpora) > _SIDE_BY_SIDE:
-        return _accounting_by_row(corpora)
-    steps = dict.fromkeys(step["step"] for entry in corpora for step in entry["steps"])
-    table = _table("Every line accounted for", "", *(entry["pair"] for entry in corpora))
-    for step in steps:
-        if step == "read":
-            table.add_row("lines read", *(f"{entry['read']:,}" for entry in corpora))
-            continue
-        dropped = (_dropped(entry, step) for entry in corpora)
-        table.add_row(f"− {step}", *(f"{n:,}" if n else "·" for n in dropped))
-    table.add_row("[bold]= training lines[/]", *(f"[bold]{e['lines']:,}[/]" for e in corpora))
+    rows = {"lines read": [f"{entry['read']:,}" for entry in corpora]}
+    for step in dict.fromkeys(step["step"] for entry in corpora for step in entry["steps"]):
+        if step != "read":
+            dropped = (_dropped(entry, step) for entry in corpora)
+            rows[f"− {step}"] = [f"{n:,}" if n else "·" for n in dropped]
+    rows["= training lines"] = [f"{entry['lines']:,}" for entry in corpora]
     for step in dict.fromkeys(step for entry in corpora for step in entry["mended"]):
-        counts = (f"{entry['mended'].get(step, 0):,}" for entry in corpora)
-        table.add_row(f"mended: {step}", *counts, style="dim")
-    return table
+        rows[f"mended: {step}"] = [f"{entry['mended'].get(step, 0):,}" for entry in corpora]
+    widest = max(len(figure) for figures in rows.values() for figure in figures)
+    beside = max(1, (_TERMINAL - max(map(len, rows)) - 2) // (widest + 3))
+    if len(corpora) > beside:  # they would stand in every table
+        rows = {name: figures for name, figures in rows.items() if set(figures) != {"·"}}
+    for some in (slice(first, first + beside) for first in range(0, len(corpora), beside)):
+        title = None if some.start else "Every line accounted for"
+        table = _table(title, "", *(entry["pair"] for entry in corpora[some]))
+        for name, figures in rows.items():
+            bold, dim = name.startswith("="), name.startswith("mended")
+            table.add_row(name, *figures[some], style="bold" if bold else "dim" if dim else None)
+        yield table
 
 
 def _dropped(entry: dict[str, Any], step: str) -> int:
     return next((s["dropped"] for s in entry["steps"] if s["step"] == step), 0)
-
-
-def _accounting_by_row(corpora: list[dict[str, Any]]) -> "Table":
-    """For more corpora than a terminal is wide: one a row, and only the steps that dropped."""
-    steps = dict.fromkeys(
-        step["step"] for entry in corpora for step in entry["steps"] if step["dropped"]
-    )
-    mended = dict.fromkeys(step for entry in corpora for step in entry["mended"])
-    names = (*(f"− {step}" for step in steps), "= training lines")
-    names += tuple(f"mended: {step}" for step in mended)
-    table = _table("Every line accounted for", "corpus", "lines read", *names)
-    for entry in corpora:
-        dropped = (_dropped(entry, step) for step in steps)
-        table.add_row(
-            entry["pair"],
-            f"{entry['read']:,}",
-            *(f"{n:,}" if n else "·" for n in dropped),
-            f"[bold]{entry['lines']:,}[/]",
-            *(f"[dim]{entry['mended'].get(step, 0):,}[/]" for step in mended),
-        )
-    return table
 
 
 def _overlap(facts: dict[str, Any]) -> "Table":
