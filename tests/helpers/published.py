@@ -197,12 +197,17 @@ def _zero_shot(name: str, way: str) -> bool:
     return "en" not in direction.split("-") and through == way
 
 
-def _paper(system: str, what: str) -> float:
-    """A difference between two systems of the paper's Europarl table."""
-    left, other = what.split(" − ")
-    table = TABLES["europarl"]
-    scores = table.averages.get(left) or table.rows[left]
-    return scores.of(system) - scores.of("pivot" if other.startswith("pivot") else "basic")
+def _paper(column: str, what: str) -> float:
+    """What the paper prints in its Europarl table (`agree`) or in another one (`un1.dual-0`).
+
+    Differences are from Pivot or Basic of the same table.
+    """
+    setting, _, system = column.rpartition(".")
+    printed = TABLES[setting or "europarl"].published
+    scores = {each.name.lower(): each.scores for each in printed}
+    left, minus, other = what.partition(" − ")
+    beside = scores["pivot" if other.startswith("pivot") else "basic"]
+    return scores[system][left] - (beside[left] if minus else 0)
 
 
 # --- Comparing.
