@@ -111,16 +111,14 @@ def test_a_signal_saves_and_its_exit_status_says_which(toy, straight, tmp_path, 
 
 def test_a_second_signal_ends_at_once(toy, tmp_path):
     output = tmp_path / "output"
-    process = fork(arguments(toy, tmp_path / "run"), output, Fault(pause=0.3))
-    while not output.exists() or "training (40)" not in output.read_text():
+    in_an_update = Fault(at=1, number=signal.SIGTERM, pause=60)
+    process = fork(arguments(toy, tmp_path / "run"), output, in_an_update)
+    while not output.exists() or "once more stops at once" not in output.read_text():
+        assert process.is_alive()
         time.sleep(0.01)
-    time.sleep(0.1)
     process.terminate()
-    time.sleep(0.02)
-    process.terminate()
-    process.join(10)
+    process.join(30)
     assert process.exitcode == 128 + signal.SIGTERM
-    assert "once more stops at once" in output.read_text()
     assert checkpoints(tmp_path / "run") == []
 
 
