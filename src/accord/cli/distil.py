@@ -58,7 +58,8 @@ def distil_data(
     On several GPUs: torchrun --nproc-per-node 8 -m accord distil-data RUN …
     """
     from accord.inference.backends.base import LoadSettings
-    from accord.objectives.distillation.offline import Job, distil
+    from accord.objectives.distillation.offline import distil
+    from accord.objectives.distillation.offline_job import Job
     from accord.progress import shown_progress
 
     job = Job(

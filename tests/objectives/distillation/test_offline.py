@@ -15,8 +15,9 @@ from accord.data.store import Store
 from accord.errors import AccordError
 from accord.inference.results import SearchSettings
 from accord.inference.translator import Translator
-from accord.objectives.distillation import offline
-from accord.objectives.distillation.offline import Job, distil
+from accord.objectives.distillation import offline, offline_job
+from accord.objectives.distillation.offline import distil
+from accord.objectives.distillation.offline_job import Job
 from accord.training.trainer import train
 from toy_training import Fault, experiment, prepared, run_fork
 
@@ -128,7 +129,7 @@ def test_a_process_that_comes_late_leaves_what_the_first_has_joined(
     """All was made before a restart; the first process joins it while the second still looks."""
     job = job_of(run, tmp_path)
     distil(job, rank=1, size=2)
-    read = offline._read_facts
+    read = offline.read_facts
 
     def meanwhile(*args):
         known = read(*args)
@@ -136,7 +137,7 @@ def test_a_process_that_comes_late_leaves_what_the_first_has_joined(
         distil(job, rank=0, size=2)
         return known
 
-    monkeypatch.setattr(offline, "_read_facts", meanwhile)
+    monkeypatch.setattr(offline, "read_facts", meanwhile)
     distil(job, rank=1, size=2)
     assert texts(job) == whole[1]
     assert not (tmp_path / "shards").exists()
@@ -210,7 +211,7 @@ def test_empty_lines_are_counted_and_tabs_do_no_harm(run, tmp_path):
 
 def test_another_command_in_the_same_place_is_refused(run, tmp_path):
     distil(job_of(run, tmp_path), rank=1, size=2)
-    offline._write_facts(job_of(run, tmp_path), {"wanted": job_of(run, tmp_path).wanted()})
+    offline_job.write_facts(job_of(run, tmp_path), {"wanted": job_of(run, tmp_path).wanted()})
     for changes in ({"to": "de", "beside": "en"}, {"shard_lines": 5}, {"search": SearchSettings()}):
         with pytest.raises(AccordError, match="other translations were begun here") as error:
             distil(job_of(run, tmp_path, **changes))

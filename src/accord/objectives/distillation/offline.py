@@ -19,25 +19,28 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from accord.config.objectives import CompleteFilters
-from accord.data.formats import read_pair, read_side, source_files
-from accord.data.store import Store, stamp_of
+from accord.data.formats import read_pair, read_side
+from accord.data.store import Store
 from accord.errors import AccordError
-from accord.files import atomic_write, exclusive, names_in, reading_errors, sealed, sha256_of
+from accord.files import atomic_write, exclusive, names_in, reading_errors, sha256_of
 from accord.inference.backends.base import LoadSettings
-from accord.inference.backends.manifest import NAME, is_exported
-from accord.inference.results import SearchSettings
+from accord.inference.backends.manifest import is_exported
 from accord.inference.text import mended
 from accord.inference.translator import Translator
 from accord.objectives.distillation.filters import distinct_bigrams
+from accord.objectives.distillation.offline_job import (
+    Job,
+    check,
+    read_facts,
+    refuse_strange,
+    write_facts,
+)
 from accord.progress import Progress, Silent
 
-SHARD_LINES = 65_536
 _AT_ONCE = 8192  # lines that are translated between two words about progress
 _LOOK_SECONDS = 0.5  # between two looks for the shards of other processes
 
@@ -45,77 +48,24 @@ Lines = Sequence[tuple[str | None, str | None]]
 """Of the text and of what its translation goes beside; None stands for a line that is too long."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """What is to be translated, by whom, and where the pairs go."""
-
-    model: Path
-    out: Path
-    source: str
-    """The language of the text."""
-    to: str
-    beside: str
-    """The language that translations are paired with: the text's own, or the corpus's other one."""
-    text: str | None = None
-    """Files, as an experiment names them."""
-    store: Path | None = None
-    corpus: str | None = None
-    """Of the store, for example en-de."""
-    via: str | None = None
-    """The pivot language to translate through, if any."""
-    search: SearchSettings = field(default_factory=SearchSettings)
-    load: LoadSettings = field(default_factory=LoadSettings)
-    shard_lines: int = SHARD_LINES
-    least_bigrams: float = CompleteFilters().distinct_bigrams
-    """Translations with a smaller share of different neighbours loop, and are dropped."""
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        """Of the pairs that are made."""
-        return self.beside, self.to
-
-    def results(self) -> list[Path]:
-        """The files that an experiment names as `results/pair.{lang}`."""
-        return [self.out / f"{self.beside}-{self.to}.{language}" for language in self.languages]
-
-    def shard(self, number: int) -> Path:
-        """The file of a shard."""
-        return self.out / "shards" / f"{number:08d}.tsv"
-
-    def wanted(self) -> dict[str, Any]:
-        """All that the result follows from, as plain data."""
-        return {
-            "weights": _weights(self.model, self.load),
-            "precision": self.load.precision,
-            "from": self.source,
-            "to": self.to,
-            "pair with": self.beside,
-            "via": self.via,
-            "input": _input_facts(self),
-            **asdict(self.search),
-            "lines of a shard": self.shard_lines,
-            "distinct bigrams": self.least_bigrams,
-        }
-
-
 def distil(
     job: Job, *, rank: int = 0, size: int = 1, progress: Progress | None = None
 ) -> dict[str, Any] | None:
     """Make this process's shards; the first process then joins all and returns the account."""
     shown = progress or Silent()
-    _check(job)
+    check(job)
     with ExitStack() as stack:
         if rank == 0:
-            _refuse_strange(job)
+            refuse_strange(job)
             stack.enter_context(exclusive(job.out, "accord distil-data"))
         wanted = job.wanted()
         # Before the account is read: the first process deletes shards when it has written that.
         there = set(names_in(job.out / "shards"))
-        known = _read_facts(job, wanted, bool(there))
+        known = read_facts(job, wanted, bool(there))
         if "account" in known:
             return known["account"] if rank == 0 else None
         if rank == 0:
-            _write_facts(job, {"wanted": wanted})
+            write_facts(job, {"wanted": wanted})
         count = _make_shards(
             job, lambda number: number % size == rank and job.shard(number).name not in there, shown
         )
@@ -130,108 +80,9 @@ def distil(
         _wait_for(job, count, shown)
         account = _join(job, count, shown)
         sums = {path.name: sha256_of(path) for path in job.results()}
-        _write_facts(job, {"wanted": wanted, "account": account, "files": sums})
+        write_facts(job, {"wanted": wanted, "account": account, "files": sums})
         shutil.rmtree(job.out / "shards", ignore_errors=True)
         return account
-
-
-# --- What is asked for, and whether it is what was asked for before.
-
-
-def _check(job: Job) -> None:
-    if job.beside == job.to or job.source == job.to:
-        raise AccordError(
-            f"a translation from {job.source} into {job.to}, paired with {job.beside}, was asked "
-            "for",
-            fix="translate into a language that neither the text nor its other side is in",
-        )
-    if (job.text is None) == (job.store is None) or (job.store is None) != (job.corpus is None):
-        raise AccordError(
-            "either a text or a corpus of a store is to be translated",
-            fix="give --text 'corpus.{lang}', or --store STORE and --corpus en-de",
-        )
-
-
-def _refuse_strange(job: Job) -> None:
-    """Results are no part of a run, a store or an export, and overwrite nobody's text."""
-    if (job.out / _FACTS).exists():
-        return
-    for path in (*(job.out / name for name in _STRANGE), *job.results()):
-        if path.exists():
-            raise AccordError(
-                f"there is something else here already: {path.name}",
-                where=str(job.out),
-                fix="choose a directory of its own: --out DIR",
-            )
-
-
-_STRANGE = ("manifest.json", "experiment.yaml", NAME)
-
-
-def _weights(model: Path, load: LoadSettings) -> str:
-    """A checksum of the weights that translate: they may change while a run is being trained."""
-    if is_exported(model):
-        return sha256_of(model / NAME)
-    from accord.models.checkpoint import find_checkpoint  # PyTorch, which an export does without
-
-    return str(find_checkpoint(model, load.checkpoint).state["files"]["model.safetensors"])
-
-
-def _input_facts(job: Job) -> Any:
-    if job.store is not None:
-        return [Store(job.store).manifest["fingerprint"], job.corpus]
-    files = source_files(job.text or "", sorted({job.source, job.beside}))
-    return [[str(path), *stamp_of(path)] for path in files]
-
-
-_FACTS = "distil.json"
-
-
-def _facts_file(job: Job) -> Path:
-    return job.out / _FACTS
-
-
-def _read_facts(job: Job, wanted: dict[str, Any], begun: bool) -> dict[str, Any]:
-    """What is known of earlier commands here; other ones than this are refused.
-
-    One that had not `begun`, since something was wrong with it, is nothing to go by.
-    """
-    file = _facts_file(job)
-    anew = "choose another --out, or delete this one to begin anew"
-    if not file.exists():
-        return {}
-    with reading_errors(file):
-        text = file.read_text(encoding="utf-8")
-    try:
-        known = json.loads(text)
-        whole = bool(known == sealed(known))
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        whole = False
-    if not whole:
-        raise AccordError("the account is damaged", where=str(file), fix=anew)
-    plain = json.loads(json.dumps(wanted))
-    changes = [
-        f"{key}: {known['wanted'].get(key)}, now {plain[key]}"
-        for key in plain
-        if known["wanted"].get(key) != plain[key]
-    ]
-    if changes and not begun and "account" not in known:
-        return {}
-    if changes:
-        raise AccordError(
-            "other translations were begun here:\n  " + "\n  ".join(changes),
-            where=str(job.out),
-            fix=f"undo the change, {anew}",
-        )
-    for path in job.results() if "account" in known else ():
-        if not path.is_file() or sha256_of(path) != known["files"][path.name]:
-            raise AccordError("the file is not what was written", where=str(path), fix=anew)
-    return dict(known)
-
-
-def _write_facts(job: Job, facts: dict[str, Any]) -> None:
-    with atomic_write(_facts_file(job)) as out:
-        json.dump(sealed(facts), out, indent=1, ensure_ascii=False)
 
 
 # --- Shards: lines that are read, translated and written together.
