@@ -17,10 +17,10 @@ def entry(pair, dropped):
     }
 
 
-def shown(count, **changes):
+def shown(count, pair="en-x{}", **changes):
     console = Console(width=80)
     with console.capture() as captured:
-        corpora = [entry(f"en-x{i}", 10 * i) | changes for i in range(count)]
+        corpora = [entry(pair.format(i), 10 * i) | changes for i in range(count)]
         console.print(*_accounting({"corpora": corpora}))
     return captured.get().splitlines()
 
@@ -41,9 +41,17 @@ def test_many_corpora_have_several_tables_with_only_steps_that_dropped():
     assert "empty" not in "\n".join(text)
 
 
+@pytest.mark.parametrize("pair", ["en-x{}", "eng_Latn-x{:03}_Latn"])
 @pytest.mark.parametrize("lines", [1, 12_345, 123_456_789])
-def test_nothing_is_cut_off_in_a_terminal_of_80_columns(lines):
-    text = "\n".join(shown(6, read=lines, mended={"control_characters": lines}))
-    assert "…" not in text
-    assert text.count(f"{lines:,}") >= 12
-    assert "mended: control_characters" in text
+@pytest.mark.parametrize("count", [1, 6, 12])
+def test_nothing_is_cut_off_in_a_terminal_of_80_columns(count, lines, pair):
+    mended = {"control_characters": lines}
+    text = shown(count, pair, read=lines, lines=lines, mended=mended)
+    assert "…" not in "\n".join(text)
+    words = [word for line in text for word in line.split()]
+    assert [word for word in words if word.startswith(pair[:4])] == [
+        pair.format(i) for i in range(count)
+    ]
+    for name in ("lines read", "= training lines", "mended: control_characters"):
+        rows = (line.partition(name)[2] for line in text if name in line)
+        assert " ".join(rows).split() == count * [f"{lines:,}"]

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -343,7 +344,10 @@ def late_round(step, put=setattr):
 
 
 def say_which_threads_are_left() -> None:
-    names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    names = []
+    for path in Path("/proc/self/task").glob("*/comm"):
+        with suppress(OSError):  # it has ended since it was listed
+            names.append(path.read_text().strip())
     print("threads left:", *sorted(names), flush=True)
 
 

@@ -420,12 +420,12 @@ def test_every_run_with_agreement_gets_its_table(tmp_path):
 def test_several_runs_with_complete_do_not_vanish_without_a_word(tmp_path):
     lost = {"basic": 0.8, "agree": 0.5, "complete": 0.2, "complete-more": 0.1}
     some = runs(tmp_path, (200_000,), lost=lost, languages=EUROPARL)
-    said = "one run is named that has it, not complete-200000, complete-more-200000"
+    said = "several runs have it (complete-200000, complete-more-200000). Name only one of them."
     printed = compare(*some, "--paper", "europarl", "--markdown", tmp_path / "page.md").output
     assert said in printed
     assert said in (tmp_path / "page.md").read_text("utf-8")
     printed = compare(*some[:3], "--paper", "europarl", "--markdown", tmp_path / "page.md").output
-    assert "one run is named" not in printed
+    assert "several runs have it" not in printed
     assert "| Complete |" in (tmp_path / "page.md").read_text("utf-8")
 
 

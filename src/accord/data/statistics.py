@@ -103,9 +103,10 @@ def _accounting(facts: dict[str, Any]) -> Iterator["Table"]:
     rows["= training lines"] = [f"{entry['lines']:,}" for entry in corpora]
     for step in dict.fromkeys(step for entry in corpora for step in entry["mended"]):
         rows[f"mended: {step}"] = [f"{entry['mended'].get(step, 0):,}" for entry in corpora]
-    widest = max(len(figure) for figures in rows.values() for figure in figures)
+    columns = [entry["pair"] for entry in corpora], *rows.values()
+    widest = max(len(cell) for cells in columns for cell in cells)
     beside = max(1, (_TERMINAL - max(map(len, rows)) - 2) // (widest + 3))
-    if len(corpora) > beside:  # they would stand in every table
+    if len(corpora) > beside:  # steps that dropped nothing would be repeated in every table
         rows = {name: figures for name, figures in rows.items() if set(figures) != {"·"}}
     for some in (slice(first, first + beside) for first in range(0, len(corpora), beside)):
         title = None if some.start else "Every line accounted for"

@@ -1,6 +1,5 @@
 """One process or many: started by `torchrun`, joined by NCCL on GPUs and gloo on CPUs."""
 
-import importlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +8,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+
+# Its functions take the group of all processes as a default when it is imported, and optimisers
+# import it. After joining, that would keep the group for good, and with it threads that may abort
+# the process as Python ends. So it is imported here, before any process joins.
+import torch.distributed.nn
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
@@ -110,10 +114,6 @@ def joined_world() -> Iterator[World]:
     if size == 1:
         yield World(rank, size, device)
         return
-    # Functions of this module have the group of all processes as a default, taken when it is
-    # imported. An optimiser imports it; done after joining, that would keep the group for good, and
-    # its threads, which may then abort the process as Python ends.
-    importlib.import_module("torch.distributed.nn")
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo", store=_store(size), rank=rank, world_size=size
     )

@@ -253,8 +253,8 @@ class Runner:
             return False
         if item.kind == "train" and not up and not item.done():
             self._say(
-                f"{title}: somebody else told training to stop after {taken:.0f} s, before its "
-                "end; it is not evaluated, and the same command goes on with it"
+                f"{title}: training ended after {taken:.0f} s, before it was done (told to stop "
+                "from outside?); it is not evaluated, and the same command goes on with it"
             )
             return False
         said = _summary(printed) if item.evaluation else f"{item.kind.removesuffix('e')}ed"

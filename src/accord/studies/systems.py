@@ -117,7 +117,7 @@ def paper_page(items: Sequence[PaperComparison], paper: str) -> Iterator[str]:
 def several_complete(item: PaperComparison) -> str:
     """Why there is no column of Complete, though there are runs with it."""
     names = ", ".join(item.left_out)
-    return f"Complete stands beside the paper if one run is named that has it, not {names}."
+    return f"Complete has no column: several runs have it ({names}). Name only one of them."
 
 
 def paper_summary(item: PaperComparison, paper: str) -> Grid:

@@ -72,7 +72,7 @@ class Job:
 
 
 def check(job: Job) -> None:
-    """Refuse what no translations can be made of."""
+    """Refuse a job whose languages or inputs contradict each other."""
     if job.beside == job.to or job.source == job.to:
         raise AccordError(
             f"a translation from {job.source} into {job.to}, paired with {job.beside}, was asked "
@@ -158,6 +158,6 @@ def read_facts(job: Job, wanted: dict[str, Any], begun: bool) -> dict[str, Any]:
 
 
 def write_facts(job: Job, facts: dict[str, Any]) -> None:
-    """Keep what is known, in place of what was."""
+    """Write the account of this job, in place of the one before."""
     with atomic_write(_facts_file(job)) as out:
         json.dump(sealed(facts), out, indent=1, ensure_ascii=False)
