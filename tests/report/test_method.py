@@ -77,6 +77,19 @@ def test_a_run_that_cannot_translate_at_all_trains_longer(tmp_path):
     assert said.startswith("Directions with data do not work yet either (BLEU 2.5): train longer")
 
 
+@pytest.mark.parametrize("objective", [{}, {"tie": {}}, {"agreement": {"weight": 0}}])
+def test_nothing_is_advised_that_a_model_with_a_generator_is_refused(tmp_path, objective):
+    """Whoever did as a plain model's report says would only see an error."""
+    model = {"generator": {"size": 8}}
+    chosen = experiment(objective=objective, model=model)
+    report = build([make_run(tmp_path / "run", off_target=0.8)])
+    said = advice("no", chosen, report.main.evaluation)
+    assert "training.init_from" not in said
+    assert "objective: {" not in said
+    assert "by way of a pivot (accord translate --via auto)" in said
+    assert "a model without a generator" in said
+
+
 def test_a_good_run_needs_no_advice(tmp_path):
     report = build([make_run(tmp_path / "run", lost=0.0)])
     assert report.answer.verdict == "yes"
