@@ -29,14 +29,15 @@ def dials(of: Mapping[str, float], sentences: float) -> dict[str, float | None]:
 
 def _of_translations(of: Mapping[str, float], pairs: float) -> dict[str, float | None]:
     """Nothing where nothing was translated, as with encodings alone: a 0 would look like ruin."""
-    translations, tokens = of["translations"], of["tokens"]
+    translations = of["translations"]
     if not translations:
         return {}
+    tokens = max(of["tokens"], 1.0)  # none where no translation was fit to learn from
     return {
         "agreement_loss": of["loss"] / pairs,
         "agreement_per_token": of["cross_entropy"] / tokens,
         "agreement_entropy": of["entropy"] / tokens,
-        "agreement_length_ratio": tokens / of["reference_tokens"],
+        "agreement_length_ratio": of["tokens"] / max(of["reference_tokens"], 1.0),
         "agreement_ended": of["ended"] / translations,
         "agreement_right_language": of["right_language"] / translations,
         "agreement_degenerate": of["degenerate"] / translations,
