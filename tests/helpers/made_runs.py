@@ -50,7 +50,7 @@ class NumberedWords:
         return [(4.0 if seen else 12.0, 4) for seen in known]
 
 
-def experiment(languages=("en", "de", "fr"), name="toy", objective=None):
+def experiment(languages=("en", "de", "fr"), name="toy", objective=None, model=None):
     """A star: all languages tied to the first."""
     first, *others = languages
     corpora = [{"pair": f"{first}-{x}", "train": [{"path": f"train.{x}.{{lang}}"}]} for x in others]
@@ -61,6 +61,7 @@ def experiment(languages=("en", "de", "fr"), name="toy", objective=None):
         dev="dev.{lang}",
         test="test.{lang}",
         objective=objective or {},
+        model=model or {},
     )
 
 

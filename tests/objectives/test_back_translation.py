@@ -243,6 +243,15 @@ def test_both_ways_are_in_the_right_languages(toy, monkeypatch, more):
     torch.testing.assert_close(found.loss(model, there).losses, terms.losses)
 
 
+def test_every_nth_update_counts_for_those_between(toy):
+    found, _, batch = going_back(toy, start=4, every=3, weight=0.5)
+    assert [step for step in range(1, 13) if found.weight(step)] == [5, 8, 11]
+    inputs = found.inputs(5, HERE, batch, Cut(2, [], False))
+    work = found.work(5, batch, inputs)
+    assert work.scales == (1.5,)
+    assert work.tokens == sum(int(part.out.target_lengths_B.sum()) for part in inputs)
+
+
 # --- whole runs ------------------------------------------------------------------------------
 
 

@@ -22,6 +22,8 @@ ENCODINGS = {
         "encoder_measure": "contrastive",
     }
 }
+DUAL = {"dual": {"start": 5, "language_model": "runs/lm"}}
+PUBLISHED = {"start": 5, "language_model": "runs/lm", "likelihood": False}
 BACK = {"back_translation": {"start": 100}}
 ALL = {"complete": {"start": 0, "weight": 1, "every": 1}}
 
@@ -36,10 +38,7 @@ ALL = {"complete": {"start": 0, "weight": 1, "every": 1}}
         (ENCODINGS, "Basic with agreement of encodings (contrastive, weight 1, from step 101); G"),
         ({"denoise": {}}, "Basic with denoising (weight 0.5, from step 1); GNMT"),
         (BACK, "Basic with online back-translation (RoBT: all, weight 1, from step 101); GNMT"),
-        (
-            {"dual": {"start": 5, "language_model": "runs/lm"}},
-            "Basic with dual learning (Dual-0: alpha 0.01, weight 0.1, from step 6);",
-        ),
+        (DUAL, "Basic with dual learning (Dual-0: alpha 0.01, weight 0.1, from step 6);"),
         ({"tie": {}}, "Basic with tied vectors of en (Soft pivot: weight 0.1, from step 1); GNMT"),
         (AGREE | COMPLETE, "Basic with agreement (Agree: hard, weight 0.3, from step 101) and syn"),
         ({"agreement": {"start": 400}}, "Basic; not begun by step 400: agreement (Agree"),
@@ -48,6 +47,41 @@ ALL = {"complete": {"start": 0, "weight": 1, "every": 1}}
 )
 def test_the_method(objective, said):
     assert method(experiment(objective=objective), 400).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({}, "Basic up to step 5, then no likelihood of gold pairs, but dual learning (Dual-0: al"),
+        ({"start": 0}, "No likelihood of gold pairs, but dual learning (Dual-0: alpha 0.01, w"),
+        ({"start": 399}, "Basic up to step 399, then no likelihood of gold pairs, but dual learn"),
+        ({"start": 400}, "Basic; not begun by step 400: dual learning (Dual-0: alpha 0.01, weight"),
+        ({"weight": 0}, "Basic; GNMT of"),
+    ],
+)
+def test_dual_learning_that_takes_the_place_of_gold_pairs_is_not_beside_them(keys, said):
+    chosen = {"dual": PUBLISHED | keys}
+    assert method(experiment(objective=chosen), 400).startswith(said)
+
+
+SHARED = ", one table for sources and targets (model.tables: shared)"
+SEPARATE = ", separate tables for sources and targets (model.tables: separate)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "tables", "said"),
+    [
+        ("gnmt", None, ""),
+        ("gnmt", "separate", ""),
+        ("gnmt", "shared", SHARED),
+        ("transformer", None, ""),
+        ("transformer", "shared", ""),
+        ("transformer", "separate", SEPARATE),
+    ],
+)
+def test_tables_are_named_that_others_of_the_kind_do_not_have(kind, tables, said):
+    found = method(experiment(model={"kind": kind, "tables": tables}), 400)
+    assert found.endswith(f" of 512 units{said}.")
 
 
 @pytest.mark.parametrize(
@@ -75,6 +109,19 @@ def test_a_run_that_cannot_translate_at_all_trains_longer(tmp_path):
     evaluation = replace(report.main.evaluation, averages=poor)
     said = advice("no", report.main.experiment, evaluation)
     assert said.startswith("Directions with data do not work yet either (BLEU 2.5): train longer")
+
+
+@pytest.mark.parametrize("objective", [{}, {"tie": {}}, {"agreement": {"weight": 0}}])
+def test_nothing_is_advised_that_a_model_with_a_generator_is_refused(tmp_path, objective):
+    """Whoever did as a plain model's report says would only see an error."""
+    model = {"generator": {"size": 8}}
+    chosen = experiment(objective=objective, model=model)
+    report = build([make_run(tmp_path / "run", off_target=0.8)])
+    said = advice("no", chosen, report.main.evaluation)
+    assert "training.init_from" not in said
+    assert "objective: {" not in said
+    assert "by way of a pivot (accord translate --via auto)" in said
+    assert "a model without a generator" in said
 
 
 def test_a_good_run_needs_no_advice(tmp_path):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from accord.config.model_settings import ModelSettings
 from accord.config.objectives import ObjectiveSettings
 from accord.config.schema import Experiment
 from accord.evaluation.records import Evaluation
@@ -16,15 +17,31 @@ def method(experiment: Experiment, step: int) -> str:
     if not experiment.model.is_network:
         return "Phrase-based: one statistical system for each direction with data."
     begun, waiting = _objectives(experiment, step)
-    name = "Basic" if not begun else f"Basic with {' and '.join(begun)}"
-    if not experiment.learns_from_gold:
-        name = f"No gold pairs, but {' and '.join(begun)}"
     unused = f"; not begun by step {count(step)}: {', '.join(waiting)}" if waiting else ""
-    model = experiment.model
-    kind = f"{_MODELS.get(model.kind, model.kind)} of {count(model.units)} units"
+    return f"{_name(experiment, step, ' and '.join(begun))}{unused}; {_kind(experiment.model)}."
+
+
+def _name(experiment: Experiment, step: int, begun: str) -> str:
+    """Basic with what has begun beside it; Dual-0 and Distill as published leave gold pairs out."""
+    dual = experiment.objective.dual
+    if not experiment.learns_from_gold:
+        return f"No gold pairs, but {begun}"
+    if dual and dual.weight and not dual.likelihood and dual.start < step:
+        before = f"Basic up to step {count(dual.start)}, then no" if dual.start else "No"
+        return f"{before} likelihood of gold pairs, but {begun}"
+    return f"Basic with {begun}" if begun else "Basic"
+
+
+def _kind(model: ModelSettings) -> str:
+    """The model, its size, and what others of its kind do not have."""
+    said = f"{_MODELS.get(model.kind, model.kind)} of {count(model.units)} units"
+    shared = model.tables == "shared"
+    if shared != (ModelSettings(kind=model.kind).tables == "shared"):
+        tables = "one table" if shared else "separate tables"
+        said += f", {tables} for sources and targets (model.tables: {model.tables})"
     if model.generator is not None:
-        kind += f", weights generated from languages (CPG: size {model.generator.size})"
-    return f"{name}{unused}; {kind}."
+        said += f", weights generated from languages (CPG: size {model.generator.size})"
+    return said
 
 
 def _objectives(experiment: Experiment, step: int) -> tuple[list[str], list[str]]:
@@ -76,6 +93,13 @@ def advice(verdict: Verdict, experiment: Experiment, evaluation: Evaluation) -> 
         return (
             f"What is to teach directions without data had not begun by step {count(step)}: train "
             "longer (training.steps), or set its key start lower."
+        )
+    if experiment.model.generator is not None:
+        return (
+            "Neither synthetic pairs nor agreement go with model.generator: translate directions "
+            "without data by way of a pivot (accord translate --via auto), or train a model "
+            "without a generator and branch off from that one with objective.complete, see "
+            "docs/complete.md."
         )
     if not begun:
         return (

@@ -13,7 +13,7 @@ from accord.objectives.agreement.inputs import AgreementInputs
 from accord.objectives.agreement.loss import agreement, contrast
 from accord.training.trainer import train
 from agreement_cases import EXACT, PAIRS, make, run, star, sums_of
-from toy_training import experiment, metrics, prepared, weights
+from toy_training import HARD, Notes, experiment, metrics, prepared, weights
 
 CONTRASTIVE = replace(EXACT, translations=False, encodings=True, encoder_measure="contrastive")
 
@@ -145,6 +145,36 @@ def test_it_trains_alone_and_resumes_exactly(toy, tmp_path) -> None:
     for steps in (7, 12):
         two = trained(toy, tmp_path / "two", steps, encoder_weight=1.0)
     assert same(one, two)
+
+
+OF_TRANSLATIONS = {
+    f"agreement_{name}"
+    for name in (
+        *("loss", "per_token", "entropy", "length_ratio"),
+        *("ended", "right_language", "degenerate"),
+    )
+}
+
+
+@pytest.mark.parametrize("weight", [0, 0.3])
+@pytest.mark.parametrize("measure", ["contrastive", "cosine"])
+def test_nothing_is_said_of_translations_where_there_are_none(toy, tmp_path, measure, weight):
+    """Rules of thumb about translations would take a healthy run of encodings for a ruined one."""
+    notes = Notes()
+    chosen = {"weight": weight, "encoder_weight": 1.0, "encoder_measure": measure, "start": 0}
+    train(
+        experiment(toy, tmp_path, training__steps=10, objective__agreement={**HARD, **chosen}),
+        progress=notes,
+    )
+    lines = metrics(tmp_path, "train")
+    assert len(lines) == 2
+    for line in lines:
+        assert OF_TRANSLATIONS & line.keys() == (OF_TRANSLATIONS if weight else set())
+        assert line["agreement_encoder_loss"] > 0
+        assert line["agreement_gradient_ratio"] > 0
+        assert line["agreement_pairs"] == 1.0
+    # An untrained model's translations are poor, so that there is something to warn of.
+    assert any("watch the zero-shot scores" in note for note in notes.notes) == bool(weight)
 
 
 def test_off_it_changes_nothing(toy, tmp_path) -> None:

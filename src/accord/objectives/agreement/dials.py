@@ -16,20 +16,31 @@ _MOST_GRADIENT = 10.0
 
 def dials(of: Mapping[str, float], sentences: float) -> dict[str, float | None]:
     """Readable numbers from sums over some updates and processes, and over their sentences."""
-    tokens, pairs = max(of["tokens"], 1.0), max(of["pairs"], 1.0)
+    pairs = max(of["pairs"], 1.0)
     return {
-        "agreement_loss": of["loss"] / pairs,
+        **_of_translations(of, pairs),
         "agreement_encoder_loss": of["encoder_loss"] / pairs,
-        "agreement_per_token": of["cross_entropy"] / tokens,
-        "agreement_entropy": of["entropy"] / tokens,
-        "agreement_length_ratio": of["tokens"] / max(of["reference_tokens"], 1.0),
-        "agreement_ended": of["ended"] / max(of["translations"], 1.0),
-        "agreement_right_language": of["right_language"] / max(of["translations"], 1.0),
-        "agreement_degenerate": of["degenerate"] / max(of["translations"], 1.0),
         "agreement_gradient_ratio": math.sqrt(
             of["gradient_square"] / (of["rest_gradient_square"] or 1.0)
         ),
         "agreement_pairs": of["pairs"] / sentences,
+    }
+
+
+def _of_translations(of: Mapping[str, float], pairs: float) -> dict[str, float | None]:
+    """Nothing where nothing was translated, as with encodings alone: a 0 would look like ruin."""
+    translations = of["translations"]
+    if not translations:
+        return {}
+    tokens = max(of["tokens"], 1.0)  # none where no translation was fit to learn from
+    return {
+        "agreement_loss": of["loss"] / pairs,
+        "agreement_per_token": of["cross_entropy"] / tokens,
+        "agreement_entropy": of["entropy"] / tokens,
+        "agreement_length_ratio": of["tokens"] / max(of["reference_tokens"], 1.0),
+        "agreement_ended": of["ended"] / translations,
+        "agreement_right_language": of["right_language"] / translations,
+        "agreement_degenerate": of["degenerate"] / translations,
     }
 
 
