@@ -100,6 +100,31 @@ def test_it_translates_directly_and_through_the_pivot(trained):
     assert [each.text for each in translator.translate(["", " "], "en", source="de")] == ["", ""]
 
 
+def test_its_score_is_told_but_no_probability(trained, tmp_path):
+    (tmp_path / "text.de").write_text("null drei\n\n", encoding="utf-8")
+
+    def said(*options):
+        files = ["--input", str(tmp_path / "text.de"), "--output", str(tmp_path / "out")]
+        command = ["translate", str(trained), "--from", "de", *options, "--json", "-q", *files]
+        assert CliRunner().invoke(app, command).exit_code == 0
+        lines = (tmp_path / "out").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    direct, empty = said("--to", "en")
+    [first] = direct["hypotheses"]
+    assert (first["text"], first["log_probability"]) == ("zero three", None)
+    assert first["score"] != 0
+    assert [(h["log_probability"], h["score"]) for h in empty["hypotheses"]] == [(None, 0)]
+    pivoted, empty = said("--to", "fr", "--via", "auto")
+    [last] = pivoted["hypotheses"]
+    assert (last["text"], last["log_probability"]) == ("zéro trois", None)
+    assert pivoted["pivot"]["hypotheses"] == [first]
+    # The score is the sum over the legs, in whatever a score is told.
+    [onward] = Translator(trained).translate(["zero three"], "fr", source="en")
+    assert last["score"] == pytest.approx(first["score"] + onward.hypotheses[0].score)
+    assert empty["hypotheses"][0]["log_probability"] is None
+
+
 def test_it_is_evaluated_directly_or_through_the_pivot(trained, tmp_path):
     shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     said = ["evaluate", str(tmp_path), "--split", "dev", "--beam", "8"]

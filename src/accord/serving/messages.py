@@ -63,7 +63,8 @@ class Sentence(_Answer):
     via: list[str]
     """Languages passed through."""
     score: float
-    """Log-probability over a length penalty; through pivots the sum of the legs."""
+    """Log-probability over a length penalty, or what else the model ranks by; through pivots the
+    sum of the legs."""
     source_tokens: list[str]
     target_tokens: list[str]
     alignment: list[int]
