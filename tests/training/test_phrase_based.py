@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from accord.cli import app
 from accord.config.load import load
-from accord.data.prepare import prepare
 from accord.data.store import HeldOutSets
 from accord.errors import AccordError
 from accord.evaluation.evaluate import evaluate_run
@@ -28,38 +27,13 @@ from accord.progress import Silent
 from accord.studies import branches
 from accord.training.phrase_based import train_phrase_based
 from accord.training.trainer import train
-from toy_corpus import write_experiment
-from toy_training import LANGUAGES, number, write_text
-
-MODEL = {
-    "kind": "phrase-based",
-    "alignment": {"iterations": 2},
-    "tuning": {"sentences": 6, "evaluations": 3},
-}
-LINES = 150
+from toy_phrases import LINES, MODEL, prepared_phrases
+from toy_training import number
 
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory) -> Path:
-    """An experiment file with its store: numbers, digit by digit."""
-    directory = tmp_path_factory.mktemp("phrase-based")
-    for language in LANGUAGES:
-        write_text(directory / f"train.{language}", (17 * i for i in range(LINES)), language)
-        write_text(directory / f"dev.{language}", range(7001, 7009), language)
-    corpora = [
-        {"pair": f"en-{other}", "train": str(directory / "train.{lang}")} for other in ("de", "fr")
-    ]
-    path = write_experiment(
-        directory,
-        languages=list(LANGUAGES),
-        corpora=corpora,
-        dev=str(directory / "dev.{lang}"),
-        overlap="keep",
-        vocabulary={"size": 320},
-        model=MODEL,
-    )
-    prepare(load(path))
-    return path
+    return prepared_phrases(tmp_path_factory.mktemp("phrase-based"))
 
 
 def experiment(toy: Path, run: Path, *overrides: str):

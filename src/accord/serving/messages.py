@@ -91,7 +91,7 @@ class TranslateAnswer(_Answer):
 
 
 class Language(_Answer):
-    """A language and those it can be translated into."""
+    """A language and those it can be translated into directly, that is without `via`."""
 
     code: str
     name: str
