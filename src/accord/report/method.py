@@ -77,13 +77,6 @@ def advice(verdict: Verdict, experiment: Experiment, evaluation: Evaluation) -> 
             f"What is to teach directions without data had not begun by step {count(step)}: train "
             "longer (training.steps), or set its key start lower."
         )
-    if experiment.model.generator is not None:
-        return (
-            "Neither synthetic pairs nor agreement go with model.generator: translate directions "
-            "without data by way of a pivot (accord translate --via auto), or train a model "
-            "without a generator and branch off from that one with objective.complete, see "
-            "docs/complete.md."
-        )
     if not begun:
         return (
             "Basic learns nothing about directions without data. Branch off from this run "
