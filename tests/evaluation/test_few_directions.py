@@ -18,6 +18,7 @@ from accord.graph import Direction, TranslationGraph
 from accord.inference.backends.base import Backend
 from accord.inference.backends.loading import RUN_BACKENDS
 from accord.inference.results import Hypothesis, SearchSettings, Translation
+from accord.progress import Silent
 from accord.report.contents import build
 from accord.report.html import html
 from accord.report.latex import latex
@@ -89,6 +90,25 @@ def test_without_likelihood_what_needs_it_is_left_out(tmp_path):
     assert "NaN" not in text
     (tmp_path / "evaluation.json").write_text(json.dumps({**json.loads(text), "format": 1}))
     assert Evaluation.load(tmp_path).agreement == found.agreement
+
+
+class Stages(Silent):
+    """Remembers what work was begun."""
+
+    def __init__(self):
+        self.begun = []
+
+    def start(self, what, total=None, keep=True):
+        self.begun.append(what)
+
+
+def test_no_stage_begins_for_a_cross_entropy_that_is_not_had(tmp_path):
+    stages = Stages()
+    evaluated(tmp_path, Few(GRAPH), progress=stages)
+    assert stages.begun == ["translating", "translating, leg 2", "scoring", "agreement, BLEU"]
+    stages = Stages()
+    evaluated(tmp_path / "all", FakeTranslator(GRAPH), progress=stages)
+    assert "cross-entropy" in stages.begun
 
 
 def test_the_terminal_shows_that_there_is_no_direct_figure(tmp_path):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from accord.inference.pivot import translate_along
@@ -57,6 +59,29 @@ def test_scores_through_the_pivot_are_added_up():
     assert found.warnings == ("x seen", "p seen", "q seen")
     [single] = translate_along(by_table, ["x"], ["en", "de"], SearchSettings())
     assert (single.text, single.pivot.text) == ("u", "p")
+
+
+@pytest.mark.parametrize("without", ["en", "de"])
+def test_a_leg_without_probabilities_leaves_none_for_the_whole(without):
+    def some(texts, target, settings, source):
+        """A model that only ranks, on one of the two legs."""
+        found = by_table(texts, target, settings, source)
+        if target != without:
+            return found
+        return [
+            replace(
+                item,
+                hypotheses=tuple(replace(h, log_probability=None) for h in item.hypotheses),
+            )
+            for item in found
+        ]
+
+    settings = SearchSettings(beam=4, nbest=3, pivot_nbest=2)
+    [found] = translate_along(some, ["x"], ["en", "de"], settings)
+    assert [(h.text, h.score) for h in found.hypotheses] == [("v", -2.5), ("u", -4.0), ("w", -4.3)]
+    assert {h.log_probability for h in found.hypotheses} == {None}
+    kept = {h.text: h.log_probability for h in found.pivot.hypotheses}
+    assert kept == ({"p": None, "q": None} if without == "en" else {"p": -2.0, "q": -3.0})
 
 
 def test_several_pivots():

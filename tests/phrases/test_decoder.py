@@ -82,9 +82,38 @@ def test_a_cipher_with_swaps_is_learnt(learnt):
     assert exact(learnt, cipher_pairs()[1]) >= 30
 
 
-def test_without_reordering_it_is_learnt_by_phrases_alone(learnt_files):
+def test_swaps_are_made_by_reordering_where_phrases_are_single_words(learnt_files):
     new = cipher_pairs()[1]
-    assert exact(opened(learnt_files, reordering=0, longest=1), new) <= 2
+    assert exact(opened(learnt_files, longest=1), new) >= 30
+    assert exact(opened(learnt_files, longest=1, reordering=0), new) <= 2
+
+
+def test_swaps_are_made_by_phrases_where_nothing_is_reordered(learnt_files):
+    assert exact(opened(learnt_files, reordering=0), cipher_pairs()[1]) >= 30
+
+
+SENSES = {"geld": ("BANK", 60), "garten": ("BENCH", 28), "fluss": ("SHORE", 12)}
+
+
+@pytest.fixture(scope="module")
+def ambiguous(tmp_path_factory):
+    """A word of three senses, of which the word before it chooses: the language model's work."""
+    directory = tmp_path_factory.mktemp("ambiguous")
+    pairs = []
+    for word, (sense, times) in SENSES.items():
+        pairs += [([word, "bank"], [cipher(word), sense])] * times
+        pairs += [([word, verb], [cipher(word), cipher(verb)]) for verb in VERBS] * 8
+    system(directory, pairs, AlignmentSettings())
+    return directory
+
+
+# One choice is the likeliest and the next: Thot would take 1 for a share of the likeliest.
+@pytest.mark.parametrize(("choices", "known"), [(1, 2), (2, 2), (3, 3)])
+def test_so_many_translations_of_a_phrase_are_tried(ambiguous, choices, known):
+    decoder = opened(ambiguous, longest=1, choices=choices)
+    found = [each.words[1] for each in decoder.translate([f"{word} bank" for word in SENSES])]
+    senses = [sense for sense, _ in SENSES.values()]
+    assert found == [*senses[:known], *["BANK"] * (3 - known)]
 
 
 def test_the_other_alignment_learns_it_too(tmp_path):

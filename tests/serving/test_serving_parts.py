@@ -4,6 +4,7 @@ import json
 import resource
 import signal
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -214,6 +215,18 @@ def test_a_pivot_read_in_other_subwords_than_it_was_written_in():
     last = Hypothesis("x y", ("▁x", "▁y"), (), 0.0, 0.0, (1, 2))
     _, alignment = Tracer(Words()).trace(Translation("alpha beta", (last,), ("en",), first))
     assert alignment == [0, 1]
+
+
+@pytest.mark.parametrize("silent", ["first leg", "last leg"])
+def test_a_leg_that_tells_no_alignment_leads_nowhere(silent):
+    pivot = Hypothesis("the dog", ("the", "dog"), (), 0.0, None, ())
+    last = Hypothesis("le chien", ("▁le", "▁chien"), (), 0.0, 0.0, (1, 2))
+    if silent == "last leg":
+        pivot, last = replace(pivot, alignment=(1, 2)), replace(last, alignment=())
+    first = Translation("der Hund", (pivot,))
+    tokens, alignment = Tracer(Words()).trace(Translation("der Hund", (last,), ("en",), first))
+    assert tokens == ["▁der", "▁Hund"]
+    assert alignment == [-1, -1]
 
 
 def test_a_signal_that_comes_while_one_is_handled_does_not_count_twice(monkeypatch):

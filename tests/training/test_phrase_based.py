@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from accord.cli import app
 from accord.config.load import load
-from accord.data.prepare import prepare
 from accord.data.store import HeldOutSets
 from accord.errors import AccordError
 from accord.evaluation.evaluate import evaluate_run
@@ -28,38 +27,13 @@ from accord.progress import Silent
 from accord.studies import branches
 from accord.training.phrase_based import train_phrase_based
 from accord.training.trainer import train
-from toy_corpus import write_experiment
-from toy_training import LANGUAGES, number, write_text
-
-MODEL = {
-    "kind": "phrase-based",
-    "alignment": {"iterations": 2},
-    "tuning": {"sentences": 6, "evaluations": 3},
-}
-LINES = 150
+from toy_phrases import LINES, MODEL, prepared_phrases
+from toy_training import number
 
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory) -> Path:
-    """An experiment file with its store: numbers, digit by digit."""
-    directory = tmp_path_factory.mktemp("phrase-based")
-    for language in LANGUAGES:
-        write_text(directory / f"train.{language}", (17 * i for i in range(LINES)), language)
-        write_text(directory / f"dev.{language}", range(7001, 7009), language)
-    corpora = [
-        {"pair": f"en-{other}", "train": str(directory / "train.{lang}")} for other in ("de", "fr")
-    ]
-    path = write_experiment(
-        directory,
-        languages=list(LANGUAGES),
-        corpora=corpora,
-        dev=str(directory / "dev.{lang}"),
-        overlap="keep",
-        vocabulary={"size": 320},
-        model=MODEL,
-    )
-    prepare(load(path))
-    return path
+    return prepared_phrases(tmp_path_factory.mktemp("phrase-based"))
 
 
 def experiment(toy: Path, run: Path, *overrides: str):
@@ -98,6 +72,31 @@ def test_it_translates_directly_and_through_the_pivot(trained):
     assert [each.text for each in french] == [number(value, "fr") for value in (9402, 38, 561)]
     assert french[0].via == ("en",)
     assert [each.text for each in translator.translate(["", " "], "en", source="de")] == ["", ""]
+
+
+def test_its_score_is_told_but_no_probability(trained, tmp_path):
+    (tmp_path / "text.de").write_text("null drei\n\n", encoding="utf-8")
+
+    def said(*options):
+        files = ["--input", str(tmp_path / "text.de"), "--output", str(tmp_path / "out")]
+        command = ["translate", str(trained), "--from", "de", *options, "--json", "-q", *files]
+        assert CliRunner().invoke(app, command).exit_code == 0
+        lines = (tmp_path / "out").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    direct, empty = said("--to", "en")
+    [first] = direct["hypotheses"]
+    assert (first["text"], first["log_probability"]) == ("zero three", None)
+    assert first["score"] != 0
+    assert [(h["log_probability"], h["score"]) for h in empty["hypotheses"]] == [(None, 0)]
+    pivoted, empty = said("--to", "fr", "--via", "auto")
+    [last] = pivoted["hypotheses"]
+    assert (last["text"], last["log_probability"]) == ("zéro trois", None)
+    assert pivoted["pivot"]["hypotheses"] == [first]
+    # The score is the sum over the legs, in whatever a score is told.
+    [onward] = Translator(trained).translate(["zero three"], "fr", source="en")
+    assert last["score"] == pytest.approx(first["score"] + onward.hypotheses[0].score)
+    assert empty["hypotheses"][0]["log_probability"] is None
 
 
 def test_it_is_evaluated_directly_or_through_the_pivot(trained, tmp_path):

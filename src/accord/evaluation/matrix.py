@@ -255,7 +255,8 @@ def _search(
 
     scored = ways.direct if translator.has_likelihood else ()
     given = [Given(sets[d].sources, sets[d].references, *d) for d in scored]
-    known = dict(zip(scored, losses(translator, given, progress, "cross-entropy"), strict=True))
+    measured = losses(translator, given, progress, "cross-entropy") if given else []
+    known = dict(zip(scored, measured, strict=True))
     lines = []
     for (direction, via), hypotheses in zip(wanted, ends, strict=False):
         loss = None if via else known.get(direction)

@@ -40,8 +40,10 @@ class Tracer:
     def trace(self, found: Translation) -> tuple[list[str], list[int]]:
         """The source's subwords, and for each target subword its place among them or -1."""
         read = self.tokens(found.source if found.pivot is None else found.pivot.text)
-        # In the model's input the tag is 0, and the end of sentence comes last.
-        near = [i - 1 if i <= len(read) else -1 for i in found.hypotheses[0].alignment]
+        best = found.hypotheses[0]
+        # In the model's input the tag is 0, and the end of sentence comes last. A phrase-based
+        # system tells no alignment at all.
+        near = [i - 1 if i <= len(read) else -1 for i in best.alignment] or [-1] * len(best.tokens)
         if found.pivot is None:
             return read, near
         source, far = self.trace(found.pivot)

@@ -22,7 +22,8 @@ def translate_along(
     Each leg is told the language of the one before, the first one that of the texts.
 
     `settings.pivot_nbest` translations are carried on from leg to leg. Scores and log-probabilities
-    are added up over the legs; of translations that read the same, the best counts.
+    are added up over the legs, where all of them have one; of translations that read the same, the
+    best counts.
     """
     leg = replace(settings, nbest=settings.pivot_nbest)
     found = translate(texts, path[0], settings if len(path) == 1 else leg, source)
@@ -61,8 +62,7 @@ def _joined(
 
 
 def _summed(first: Hypothesis, second: Hypothesis) -> Hypothesis:
-    return replace(
-        second,
-        score=first.score + second.score,
-        log_probability=first.log_probability + second.log_probability,
-    )
+    log_p = None
+    if first.log_probability is not None and second.log_probability is not None:
+        log_p = first.log_probability + second.log_probability
+    return replace(second, score=first.score + second.score, log_probability=log_p)

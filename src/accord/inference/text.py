@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -276,7 +276,8 @@ class Decoder:
         for part, item in zip(parts, hypotheses, strict=True):
             space = " " if text and item.text and starts_word(self.pieces[part.ids[0]]) else ""
             text += space + item.text
-        log_p = sum(item.log_probability for item in hypotheses)
+        # Of an engine's search every hypothesis has one.
+        log_p = sum(cast("float", item.log_probability) for item in hypotheses)
         length = sum(len(item.ids) + 1 for item in hypotheses)
         return Hypothesis(
             text,

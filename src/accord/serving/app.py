@@ -241,9 +241,7 @@ def _add_knowledge(app: FastAPI, service: Service, settings: ServeSettings, open
     graph = service.planner.graph
     names = [Name(code=code, name=language_name(code)) for code in graph.languages]
     languages = [
-        Language(
-            code=one.code, name=one.name, targets=[x for x in graph.languages if x != one.code]
-        )
+        Language(code=one.code, name=one.name, targets=service.planner.targets(one.code))
         for one in names
     ]
     ways = [

@@ -63,7 +63,8 @@ class Sentence(_Answer):
     via: list[str]
     """Languages passed through."""
     score: float
-    """Log-probability over a length penalty; through pivots the sum of the legs."""
+    """Log-probability over a length penalty, or what else the model ranks by; through pivots the
+    sum of the legs."""
     source_tokens: list[str]
     target_tokens: list[str]
     alignment: list[int]
@@ -90,7 +91,7 @@ class TranslateAnswer(_Answer):
 
 
 class Language(_Answer):
-    """A language and those it can be translated into."""
+    """A language and those it can be translated into directly, that is without `via`."""
 
     code: str
     name: str

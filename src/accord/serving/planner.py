@@ -115,6 +115,11 @@ class Planner:
             raise Refusal(400, "languages cannot be detected here: name the source language")
         return self._guesser.rank(text)
 
+    def targets(self, source: str) -> list[str]:
+        """The languages that text goes into directly: a client of LibreTranslate names no pivot."""
+        possible = self.graph.directions if self._directions is None else self._directions
+        return [x for x in self.graph.languages if (source, x) in possible]
+
     def kind(self, source: str, target: str, via: Sequence[str]) -> Kind:
         """How a translation came to be."""
         if via:

@@ -5,6 +5,7 @@ translated through a pivot, which is the translator's work.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from accord.errors import AccordError
@@ -17,13 +18,15 @@ from accord.phrases.train import directory_of, open_decoder
 from accord.run_directory import RunDirectory
 
 _DEFAULT = LoadSettings()
+_NOTHING = replace(NOTHING, log_probability=None)
 
 
 class PhraseBackend(Backend):
     """Phrase-based systems of a run directory.
 
     There is one hypothesis per text. Its score is that of the log-linear model, which is no
-    probability. Of the settings of a search none applies: a system is tuned for its own.
+    probability, so no log-probability is told. Of the settings of a search none applies: a system
+    is tuned for its own.
     """
 
     needs_source = True
@@ -53,7 +56,7 @@ class PhraseBackend(Backend):
         wanted = sorted({text for text in clean if text})
         found = dict(zip(wanted, self._system(source, to).translate(wanted), strict=True))
         return [
-            Translation(text, (_hypothesis(found[read]) if read else NOTHING,))
+            Translation(text, (_hypothesis(found[read]) if read else _NOTHING,))
             for text, read in zip(texts, clean, strict=True)
         ]
 
@@ -111,4 +114,4 @@ def _check(run: Path, settings: LoadSettings) -> None:
 
 
 def _hypothesis(found: Found) -> Hypothesis:
-    return Hypothesis(found.text, found.words, (), found.score, found.score, ())
+    return Hypothesis(found.text, found.words, (), found.score, None, ())
