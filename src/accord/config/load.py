@@ -123,16 +123,19 @@ class _Document:
         for length in range(len(location), 0, -1):
             if location[:length] in self.overrides:
                 return f"--set {self.overrides[location[:length]]}"
-        node, line, whole = self.root, 1, True
-        for part in location:
+        node, line, absent = self.root, 1, len(location) + 1
+        for depth, part in enumerate(location, start=1):
             found = _child(node, part)
-            if found is None:
-                whole = False
-                continue
-            node, line = found
-        inside = [text for key, text in self.overrides.items() if key[: len(location)] == location]
-        if inside and not whole:  # a section that only overrides have made
-            return f"--set {inside[0]}"
+            if found is not None:
+                node, line = found
+            elif absent > depth:
+                # What lies below a shorthand, which is no mapping, is in the file all the same.
+                spelt_out = isinstance(node, yaml.MappingNode) and isinstance(part, str)
+                absent = depth if spelt_out else len(location)
+        for length in range(len(location), absent - 1, -1):  # sections that only overrides made
+            for key, text in self.overrides.items():
+                if key[:length] == location[:length]:
+                    return f"--set {text}" if length == len(location) else f"beside --set {text}"
         return f"{self.path}, line {line}"
 
 
