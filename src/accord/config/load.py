@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from accord.config.checks import contradictions, dotted
 from accord.config.schema import Experiment
-from accord.config.section import Location, Section
+from accord.config.section import Location, Naming, Section
 from accord.config.validation_errors import QUOTE_BRACE, explained, joined
 from accord.errors import AccordError
 from accord.files import expand, names_in
@@ -138,6 +138,10 @@ class _Document:
                     return f"--set {text}" if length == len(location) else f"beside --set {text}"
         return f"{self.path}, line {line}"
 
+    def named(self, location: Location) -> str:
+        """The same, and the key itself."""
+        return f"{self.where(location)}, key {dotted(location)}"
+
 
 def _no_yaml(error: yaml.MarkedYAMLError, text: str, where: str) -> AccordError:
     """Which line is no YAML; the likeliest slip is a path that begins with a brace."""
@@ -187,18 +191,23 @@ def _child(node: yaml.Node | None, part: str | int) -> tuple[yaml.Node, int] | N
 
 def load(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     """The experiment in `path` with `--set` overrides applied, or an error that says it all."""
+    return load_with_places(path, overrides)[0]
+
+
+def load_with_places(path: Path, overrides: Sequence[str] = ()) -> tuple[Experiment, Naming]:
+    """The same, and how to name its keys to whoever gave them."""
     document = _Document(path)
     document.data.setdefault("name", path.stem)
     for assignment in overrides:
         document.override(assignment)
     experiment = _validated(document, Experiment)
     problems = [
-        AccordError(what, where=f"{document.where(loc)}, key {dotted(loc)}", fix=fix)
+        AccordError(what, where=document.named(loc), fix=fix)
         for loc, what, fix in contradictions(experiment)
     ]
     if problems:
         raise joined(problems)
-    return experiment
+    return experiment, document.named
 
 
 def load_section(
