@@ -1,5 +1,8 @@
 """The one error a user should ever see: what is wrong, where, and how to mend it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class AccordError(Exception):
     """A problem that the user can mend.
@@ -25,6 +28,16 @@ class AccordError(Exception):
 
 def _rebuild(what: str, where: str | None, fix: str | None) -> AccordError:
     return AccordError(what, where=where, fix=fix)
+
+
+@contextmanager
+def traced_to(place: str) -> Iterator[None]:
+    """Name the place that an error inside goes back to: a key that names another run, say."""
+    try:
+        yield
+    except AccordError as error:
+        what = f"{error.where}: {error.what}" if error.where else error.what
+        raise AccordError(what, where=place, fix=error.fix) from error
 
 
 class AccordWarning(UserWarning):

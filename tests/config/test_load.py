@@ -165,6 +165,25 @@ def test_a_bad_override_is_named_as_such(tmp_path):
     assert "no place" in complaint(tmp_path, GOOD, "corpora.7.limit=1")
 
 
+def test_what_an_override_leaves_out_is_missing_beside_it(tmp_path):
+    """No line of the file has such a section."""
+    dual = "key objective.dual.language_model: the key 'language_model' is missing"
+    item = "objective.dual.alpha=0.5"
+    assert complaint(tmp_path, GOOD, item).startswith(f"beside --set {item}, {dual}")
+    near = complaint(tmp_path, GOOD, "objective.denoise.mask=0.2", item)
+    assert near.startswith(f"beside --set {item}, {dual}")
+    other = GOOD + "objective: {denoise: {}}\n"
+    assert complaint(tmp_path, other, "seed=3", item).startswith(f"beside --set {item}, {dual}")
+    given = GOOD + "objective:\n  dual: {weight: 1.0}\n"
+    assert complaint(tmp_path, given, item).startswith(f"{tmp_path / 'x.yaml'}, line 11, {dual}")
+
+
+def test_what_a_shorthand_says_is_in_the_file_whatever_is_set_beside_it(tmp_path):
+    text = GOOD.replace('train: "data/train.{lang}"', "train: {path: 'a.{lang}', format: zip}")
+    found = complaint(tmp_path, text, "corpora.0.train.0.columns={en: 0, de: 1}")
+    assert found.startswith(f"{tmp_path / 'x.yaml'}, line 3, key corpora.0.train.0.format: ")
+
+
 def test_an_override_without_a_value_shows_how(tmp_path):
     said = complaint(tmp_path, GOOD, "seed")
     assert "not of the form key=value: 'seed'" in said

@@ -284,6 +284,8 @@ def test_resuming_is_exact(toy, tmp_path, base, monkeypatch):
     assert last["back_translation_nll"] > 0
     assert 0 < last["back_translation_kept"] <= last["back_translation_ended"] <= 1
     assert 0 < last["back_translation_right_language"] <= 1
+    # Three of the five updates of a line, and there only what is kept.
+    assert 0.3 < last["back_translation_tokens"] / last["target_tokens"] < 0.7
 
 
 @pytest.mark.slow
@@ -305,7 +307,13 @@ def test_two_processes_equal_one(toy, tmp_path, base):
     assert all(torch.allclose(one[name], two[name], atol=1e-5) for name in one)
     lines = zip(metrics(tmp_path / "one", "train"), metrics(tmp_path / "two", "train"), strict=True)
     for mine, theirs in lines:
-        for key in ("back_translation_nll", "back_translation_kept", "denoise_nll"):
+        for key in (
+            "back_translation_nll",
+            "back_translation_kept",
+            "back_translation_tokens",
+            "denoise_nll",
+            "denoise_tokens",
+        ):
             assert mine[key] == pytest.approx(theirs[key], rel=1e-4)
 
 

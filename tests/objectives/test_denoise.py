@@ -234,6 +234,15 @@ def test_it_learns_to_fill_gaps(toy, tmp_path):
     assert last["denoise_nll"] < 0.85 * first["denoise_nll"]
 
 
+def test_the_log_says_how_many_tokens_are_filled_in(toy, tmp_path):
+    """Here every target, and nothing else, is a sentence of the language that has gaps."""
+    trained(toy, tmp_path, 12, {"start": 5}, training__directions=["de-en", "fr-en"])
+    before, *lines = metrics(tmp_path, "train")
+    assert "denoise_tokens" not in before
+    assert len(lines) == 2
+    assert all(line["denoise_tokens"] == line["target_tokens"] > 0 for line in lines)
+
+
 def test_resuming_is_exact(toy, tmp_path, monkeypatch):
     keys = {"training__steps": 11, "objective__denoise": {"start": 2, "every": 2}}
     train(experiment(toy, tmp_path / "a", **keys))

@@ -12,8 +12,12 @@ from accord.inference.training_text import is_byte
 from accord.inference.translator import Translator
 from accord.models.gnmt import GNMT
 from accord.models.transformer import Transformer
+from accord.objectives.base import Context
 from accord.objectives.likelihood import LikelihoodObjective
 from accord.objectives.tie import TieObjective, mean_distance, tied_words
+from accord.ops.distributed import World
+from accord.progress import Silent
+from accord.run_directory import RunDirectory
 from accord.training.optim import set_learning_rate
 from accord.training.trainer import train
 from toy_training import experiment, metrics, prepared, stop_at, story, weights
@@ -102,12 +106,6 @@ def test_a_heavy_weight_makes_the_two_vectors_one():
 # --- Which subwords.
 
 
-def store_of(toy, corpora) -> Store:
-    store = Store(toy.parent / "store")
-    store.corpora = corpora
-    return store
-
-
 def test_words_are_those_of_all_languages_on_both_sides(toy):
     vocabulary = Store(toy.parent / "store").vocabulary
     a, b, c, d, e = np.flatnonzero([not is_byte(p) for p in vocabulary.pieces()])[-5:].tolist()
@@ -118,12 +116,33 @@ def test_words_are_those_of_all_languages_on_both_sides(toy):
 
     read = corpus(("en", "fr"), [a, b, byte], [a, c, d], ("en", "fr"))
     written = corpus(("de", "en"), [d], [a, c, byte], ("de", "en"))
-    assert tied_words(store_of(toy, (read, written)), ["en"]).tolist() == [a]
+    assert tied_words(vocabulary, (read, written), ["en"]).tolist() == [a]
     both = corpus(("en", "fr"), [a, b, e], [a, e], ("en", "fr"), ("fr", "en"))
-    assert tied_words(store_of(toy, (both, written)), ["en"]).tolist() == [a, b, e]
-    assert tied_words(store_of(toy, (both, written)), ["en", "fr"]).tolist() == [a, e]
+    assert tied_words(vocabulary, (both, written), ["en"]).tolist() == [a, b, e]
+    assert tied_words(vocabulary, (both, written), ["en", "fr"]).tolist() == [a, e]
     with pytest.raises(AccordError, match="no subword to tie"):
-        tied_words(store_of(toy, (both, written)), ["en", "de"])
+        tied_words(vocabulary, (both, written), ["en", "de"])
+
+
+def test_only_corpora_that_are_trained_have_words(toy, tmp_path):
+    """The store has text of further directions where `training.directions` leaves some out."""
+    store = Store(toy.parent / "store")
+    a, b, c = np.flatnonzero([not is_byte(p) for p in store.vocabulary.pieces()])[-3:].tolist()
+    store.corpora = tuple(
+        ParallelCorpus(pair, (Sentences.of([english]), Sentences.of([[a]])), (pair, pair[::-1]))
+        for pair, english in ((("en", "de"), [a, b]), (("en", "fr"), [a, c]))
+    )
+
+    def tied(directions):
+        keys = {"objective__tie__weight": 0.1, "training__directions": directions}
+        chosen = experiment(toy, tmp_path, **keys)
+        world, run = World(0, 1, torch.device("cpu")), RunDirectory(tmp_path)
+        context = Context(chosen, store, world, model(), run, False, Silent())
+        return TieObjective.of(chosen.objective.tie, context).word_N.tolist()
+
+    assert tied(None) == [a, b, c]
+    assert tied(["en-de", "de-en"]) == [a, b]
+    assert tied(["en-de", "fr-en"]) == [a]  # one corpus is read, the other one written
 
 
 @pytest.mark.parametrize(

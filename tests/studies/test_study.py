@@ -7,6 +7,7 @@ import subprocess
 import tarfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import yaml
 from typer.testing import CliRunner
 
 from accord.cli import app
+from accord.cli.reporting import print_tables
 from accord.config.load import dump
 from accord.config.schema import HeldOut
 from accord.errors import AccordError
@@ -199,10 +201,48 @@ def test_a_table_says_what_branches_are_and_what_they_took(made, tmp_path):
     study = plan_study(Path("plan.yaml"), Path("out"), changes={"seeds": (1, 2)})
     table = study_tables(study).grids[-1]
     assert all(len(row) == len(table.head) for row in table.rows)
-    assert table.head[-3:] == ("weights", "gold tokens", "cost")
+    assert table.head[-4:] == ("weights", "gold tokens", "other tokens", "cost")
     basic, agree = table.rows
-    assert basic == ("Basic", "one", "direct", "100.0\u00a0%", "55.1 M", "2.0 M", "×1.00")
-    assert agree[-2:] == ("2.0 M", "×2.50")
+    assert basic == ("Basic", "one", "direct", "100.0\u00a0%", "55.1 M", "2.0 M", "–", "×1.00")
+    assert agree[-3:] == ("2.0 M", "–", "×2.50")
+
+
+def test_the_table_has_room_for_the_names_of_branches(made, capsys, monkeypatch):
+    made("--seeds", "1")
+    study = plan_study(Path("plan.yaml"), Path("out"), changes={"seeds": (1,)})
+    table = study_tables(study).grids[-1]
+    some = ("55.1 M", "12.0 M", "11.9 M", "×2.00")
+    rows = (
+        ("Contextual generator", "one", "direct", "12.3\u00a0%", *some),
+        ("Phrase-based system", "per direction", "by pivot", "1.0\u00a0%", "–", "–", "–", "–"),
+    )
+    monkeypatch.setenv("COLUMNS", "80")
+    print_tables([replace(table, rows=rows)])
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 80
+    assert all(word in printed for row in rows for cell in row for word in cell.split(" "))
+
+
+@pytest.mark.parametrize(
+    ("lines", "shown"),
+    [
+        ([{"complete_nll": 1.0, "complete_tokens": 6e5}, {}], "0.6 M"),
+        ([{"denoise_nll": 1.0, "denoise_tokens": 3e5}, {"back_translation_nll": 1.0,
+          "back_translation_tokens": 8e5, "denoise_nll": 1.0, "denoise_tokens": 4e5}], "1.5 M"),
+        # Former versions did not log how many there were: then the rest is not all of it.
+        ([{"complete_nll": 1.0, "complete_tokens": 6e5, "denoise_nll": 1.0}, {}], "–"),
+        ([{"back_translation_nll": 1.0}, {"back_translation_nll": 1.0,
+          "back_translation_tokens": 8e5}], "–"),
+    ],
+)  # fmt: skip
+def test_a_table_says_how_much_else_was_learnt_from(made, tmp_path, lines, shown):
+    made("--seeds", "1")
+    base = {"kind": "train", "nll": 1.0, "seconds": 9.0, "target_tokens": 1e6}
+    text = [json.dumps({**base, "step": 401 + k, **line}) for k, line in enumerate(lines)]
+    (tmp_path / "out/agree-hard-1/metrics.jsonl").write_text("\n".join(text) + "\n", "utf-8")
+    study = plan_study(Path("plan.yaml"), Path("out"), changes={"seeds": (1,)})
+    agree = study_tables(study).grids[-1].rows[1]
+    assert agree[-3:-1] == ("2.0 M", shown)
 
 
 def test_a_run_of_other_settings_is_no_result_of_the_plan(made, tmp_path):

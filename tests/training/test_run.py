@@ -123,9 +123,9 @@ def test_dropout_may_change(toy, tmp_path):
 
 
 def test_before_the_first_checkpoint_a_change_is_no_matter(toy, tmp_path):
-    """A slip that shows only when training is set up must not block the run's directory."""
-    wrong = experiment(toy, tmp_path, objective__complete={"teacher": {"run": "no-such-run"}})
-    with pytest.raises(AccordError, match="no run directory"):
+    """A slip that shows only when training has begun must not block the run's directory."""
+    wrong = experiment(toy, tmp_path, objective__complete={"start": 0})
+    with pytest.raises(AccordError, match="learnt nothing yet"):
         train(wrong)
     assert (tmp_path / "experiment.yaml").is_file()
     assert train(experiment(toy, tmp_path, training__steps=2)).finished

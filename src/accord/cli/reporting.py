@@ -240,10 +240,17 @@ def _terminal(made: "Grid") -> "Table":
     )
     for number, column in enumerate(made.head):
         words = number == 0 or column == "what"
-        table.add_column(column, justify="left" if words else "right")
+        head = column if words else _narrow(column, [row[number] for row in made.rows])
+        table.add_column(head, justify="left" if words else "right")
     for row in made.rows:
         table.add_row(*row)
     return table
+
+
+def _narrow(head: str, cells: Sequence[str]) -> str:
+    """Two words below each other where all cells are narrower: the names of rows need the room."""
+    wider = len(head) > max(map(len, cells), default=0)
+    return head.replace(" ", "\n") if wider and head.count(" ") == 1 else head
 
 
 def _selection(runs: Sequence[Path], points: str) -> None:

@@ -13,6 +13,7 @@ from accord.errors import AccordError
 
 if TYPE_CHECKING:
     from accord.config.schema import Experiment
+    from accord.config.section import Naming
     from accord.progress import Progress
     from accord.training.stopping import Result
 
@@ -37,14 +38,14 @@ def train(
     """
     # Read when the OpenMP library is loaded: waiting threads are to sleep, not to spin.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from accord.config.load import load
+    from accord.config.load import load_with_places
     from accord.progress import shown_progress
 
-    settings = load(experiment, overrides or ())
+    settings, named = load_with_places(experiment, overrides or ())
     one_of_many = os.environ.get("RANK", "0") != "0"  # the first process speaks
     with shown_progress(quiet or one_of_many) as progress:
         progress.start("setting up", keep=False)  # before PyTorch, whose import takes seconds
-        result = _run(settings, accept_changes, progress, quiet)
+        result = _run(settings, named, accept_changes, progress, quiet)
     if one_of_many:
         return
     saved = f", step {result.step:,} saved" if result.step else ""
@@ -59,7 +60,11 @@ def train(
 
 
 def _run(
-    settings: "Experiment", accept_changes: bool, progress: "Progress", quiet: bool
+    settings: "Experiment",
+    named: "Naming",
+    accept_changes: bool,
+    progress: "Progress",
+    quiet: bool,
 ) -> "Result":
     """Train by what the kind of model asks for."""
     if not settings.model.is_network:
@@ -68,7 +73,13 @@ def _run(
         return train_phrase_based(settings, accept_changes=accept_changes, progress=progress)
     from accord.training.trainer import train
 
-    return train(settings, accept_changes=accept_changes, progress=progress, estimate=not quiet)
+    return train(
+        settings,
+        accept_changes=accept_changes,
+        progress=progress,
+        estimate=not quiet,
+        named=named,
+    )
 
 
 def average(

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from accord.config.checks import contradictions, dotted
 from accord.config.schema import Experiment
-from accord.config.section import Location, Section
+from accord.config.section import Location, Naming, Section
 from accord.config.validation_errors import QUOTE_BRACE, explained, joined
 from accord.errors import AccordError
 from accord.files import expand, names_in
@@ -123,17 +123,24 @@ class _Document:
         for length in range(len(location), 0, -1):
             if location[:length] in self.overrides:
                 return f"--set {self.overrides[location[:length]]}"
-        node, line, whole = self.root, 1, True
-        for part in location:
+        node, line, absent = self.root, 1, len(location) + 1
+        for depth, part in enumerate(location, start=1):
             found = _child(node, part)
-            if found is None:
-                whole = False
-                continue
-            node, line = found
-        inside = [text for key, text in self.overrides.items() if key[: len(location)] == location]
-        if inside and not whole:  # a section that only overrides have made
-            return f"--set {inside[0]}"
+            if found is not None:
+                node, line = found
+            elif absent > depth:
+                # What lies below a shorthand, which is no mapping, is in the file all the same.
+                spelt_out = isinstance(node, yaml.MappingNode) and isinstance(part, str)
+                absent = depth if spelt_out else len(location)
+        for length in range(len(location), absent - 1, -1):  # sections that only overrides made
+            for key, text in self.overrides.items():
+                if key[:length] == location[:length]:
+                    return f"--set {text}" if length == len(location) else f"beside --set {text}"
         return f"{self.path}, line {line}"
+
+    def named(self, location: Location) -> str:
+        """The same, and the key itself."""
+        return f"{self.where(location)}, key {dotted(location)}"
 
 
 def _no_yaml(error: yaml.MarkedYAMLError, text: str, where: str) -> AccordError:
@@ -184,18 +191,23 @@ def _child(node: yaml.Node | None, part: str | int) -> tuple[yaml.Node, int] | N
 
 def load(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     """The experiment in `path` with `--set` overrides applied, or an error that says it all."""
+    return load_with_places(path, overrides)[0]
+
+
+def load_with_places(path: Path, overrides: Sequence[str] = ()) -> tuple[Experiment, Naming]:
+    """The same, and how to name its keys to whoever gave them."""
     document = _Document(path)
     document.data.setdefault("name", path.stem)
     for assignment in overrides:
         document.override(assignment)
     experiment = _validated(document, Experiment)
     problems = [
-        AccordError(what, where=f"{document.where(loc)}, key {dotted(loc)}", fix=fix)
+        AccordError(what, where=document.named(loc), fix=fix)
         for loc, what, fix in contradictions(experiment)
     ]
     if problems:
         raise joined(problems)
-    return experiment
+    return experiment, document.named
 
 
 def load_section(

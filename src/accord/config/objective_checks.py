@@ -163,11 +163,7 @@ def _bad_search(config: CompleteConfig) -> Iterator[Complaint]:
             "give a larger search.beam",
         )
     if search.sample is not None and search.beam > 1:
-        yield (
-            (*loc, "search", "sample"),
-            f"one translation is drawn, but a beam of {search.beam} is asked for",
-            "leave one of search.sample and search.beam out",
-        )
+        yield _drawn_with_a_beam(config)
     if config.select == "agreement" and search.nbest < 2:
         yield (
             (*loc, "select"),
@@ -186,6 +182,30 @@ def _bad_search(config: CompleteConfig) -> Iterator[Complaint]:
             f"no length lies between {least:g} and {most:g} times the usual one",
             "give the smaller number first",
         )
+
+
+def _drawn_with_a_beam(config: CompleteConfig) -> Complaint:
+    """One of the two may be the preset's: then there is nothing to leave out but the other."""
+    loc: Location = ("objective", "complete", "search")
+    drawn, kept = "one translation is drawn", f"a beam of {config.search.beam} is asked for"
+    preset = f"preset {config.preset}"
+    if "sample" in config.preset_search:
+        return (
+            (*loc, "beam"),
+            f"{kept}, but {drawn} with {preset}, which sets search.sample",
+            "leave search.beam out, or take another preset, such as sentence-beam",
+        )
+    if "beam" in config.preset_search:
+        return (
+            (*loc, "sample"),
+            f"{drawn}, but {kept} with {preset}, which sets search.beam",
+            "leave search.sample out, or take another preset, such as word-sampling",
+        )
+    return (
+        (*loc, "sample"),
+        f"{drawn}, but {kept}",
+        "leave one of search.sample and search.beam out",
+    )
 
 
 def _bad_teacher(experiment: Experiment, config: CompleteConfig) -> Iterator[Complaint]:

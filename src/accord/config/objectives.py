@@ -1,5 +1,6 @@
 """What is optimised: the sections below `objective`, each key described beside its field."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -204,6 +205,12 @@ class CompleteConfig(Section):
             mine = found.setdefault(key, value)
             if isinstance(value, dict) and isinstance(mine, dict):
                 found[key] = {**value, **mine}
+        return found
+
+    @property
+    def preset_search(self) -> Mapping[str, Any]:
+        """What the preset says about the search: in force where the file does not."""
+        found: Mapping[str, Any] = _COMPLETE_PRESETS.get(self.preset, {}).get("search", {})
         return found
 
 

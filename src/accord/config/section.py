@@ -1,5 +1,6 @@
 """What all sections of an experiment are made of."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import AllowInfNan, BaseModel, ConfigDict, Strict, StringConstraints
@@ -16,6 +17,9 @@ Pair = Annotated[
 # Where a key stands; and what is wrong with its value, and how to mend it.
 Location = tuple[str | int, ...]
 Complaint = tuple[Location, str, str]
+
+# How users are told of a key: with its file and line, or the --set that gave it, where it has one.
+Naming = Callable[[Location], str]
 
 
 class Section(BaseModel):

@@ -183,8 +183,8 @@ def _step(path: Path) -> int:
     return int(path.name.split("-")[1])
 
 
-def open_checkpoint(path: Path) -> Checkpoint:
-    """A checkpoint, if all its files are as they were written."""
+def checkpoint_state(path: Path) -> dict[str, Any]:
+    """All of a checkpoint but its tensors, if that is as it was written."""
     try:
         state = json.loads((path / "state.json").read_text(encoding="utf-8"))
         whole = state["seal"] == sealed(state)["seal"]
@@ -198,6 +198,13 @@ def open_checkpoint(path: Path) -> Checkpoint:
             where=str(path),
             fix="use the version of accord that wrote it",
         )
+    found: dict[str, Any] = state
+    return found
+
+
+def open_checkpoint(path: Path) -> Checkpoint:
+    """A checkpoint, if all its files are as they were written."""
+    state = checkpoint_state(path)
     for name, sha in state["files"].items():
         if not (path / name).is_file() or sha256_of(path / name) != sha:
             raise _damaged(path, name)

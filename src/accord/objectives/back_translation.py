@@ -134,6 +134,7 @@ class BackTranslationObjective(Objective[DetourInputs]):
             return {}
         return {
             "back_translation_nll": of["nll"] / of["tokens"] if of["tokens"] else None,
+            "back_translation_tokens": of["tokens"],
             "back_translation_kept": of["kept"] / made,
             "back_translation_ended": of["ended"] / made,
             "back_translation_right_language": of["right_language"] / made,

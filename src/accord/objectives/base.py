@@ -19,7 +19,9 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
+from accord.config.checks import dotted
 from accord.config.schema import Experiment
+from accord.config.section import Naming
 from accord.data.batches import Batch, Position
 from accord.data.store import Store
 from accord.errors import AccordError
@@ -124,16 +126,18 @@ class Context:
     run: RunDirectory
     bf16: bool
     progress: Progress
+    named: Naming = dotted
+    """How users are told of a key of the experiment."""
 
 
-def other_run(path: str, store: Store, who: str, where: str) -> RunDirectory:
-    """Another run that an objective asks, if it speaks the same subwords; `where` names the key."""
+def other_run(path: str, store: Store, who: str) -> RunDirectory:
+    """Another run that an objective asks, if it speaks the same subwords."""
     found = RunDirectory(Path(expand(path)))
     theirs, mine = found.vocabulary(), store.vocabulary
     if theirs.model != mine.model or theirs.tags != mine.tags:
         raise AccordError(
             f"{who} has another vocabulary",
-            where=f"{where}, {found.path}",
+            where=str(found.path),
             fix="name a run that was trained on the same prepared data",
         )
     return found

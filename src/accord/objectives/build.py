@@ -2,15 +2,28 @@
 
 from typing import Any
 
+from accord.config.schema import Experiment
+from accord.config.section import Naming
+from accord.data.store import Store
 from accord.objectives.agreement.objective import AgreementObjective
 from accord.objectives.back_translation import BackTranslationObjective
 from accord.objectives.base import Context, Objective
 from accord.objectives.consistency import ConsistencyObjective
 from accord.objectives.denoise import DenoiseObjective
 from accord.objectives.distillation.objective import DistillationObjective
-from accord.objectives.dual.objective import DualObjective
+from accord.objectives.distillation.teaching import teaching_run
+from accord.objectives.dual.objective import DualObjective, judging_run
 from accord.objectives.likelihood import LikelihoodObjective
 from accord.objectives.tie import TieObjective
+
+
+def check_runs(experiment: Experiment, store: Store, named: Naming) -> None:
+    """Refuse runs that objectives ask and that cannot answer: before training writes anything."""
+    complete, dual = experiment.objective.complete, experiment.objective.dual
+    if complete and complete.weight:
+        teaching_run(complete, experiment, store, named)
+    if dual and dual.weight:
+        judging_run(dual, store, named)
 
 
 def build_objectives(context: Context) -> list[Objective[Any]]:

@@ -86,10 +86,15 @@ class DenoiseObjective(Objective[PairInputs]):
         return self._likelihood.loss(model, inputs)
 
     def metrics(self, tally: Tally, sentences: float) -> dict[str, float | None]:
-        """Nats per subword of what was filled in, apart from all that is said about gold pairs."""
+        """Nats per subword of what was filled in, apart from all that is said about gold pairs,
+        and how many subwords these were."""
         if not tally.tokens:
             return {}
-        return {"denoise_loss": tally.mean("loss"), "denoise_nll": tally.mean("nll")}
+        return {
+            "denoise_loss": tally.mean("loss"),
+            "denoise_nll": tally.mean("nll"),
+            "denoise_tokens": tally.tokens,
+        }
 
     def largest(self, batch: Batch, shape: Shape | None) -> PairInputs:
         """The whole batch: every pair may have such a sentence."""

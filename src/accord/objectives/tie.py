@@ -21,7 +21,8 @@ from torch import Tensor
 
 from accord.config.objectives import TieConfig
 from accord.data.batches import Batch, Position
-from accord.data.store import Store
+from accord.data.store import ParallelCorpus, trained_corpora
+from accord.data.vocabulary import Vocabulary
 from accord.errors import AccordError
 from accord.inference.training_text import is_byte
 from accord.models.base import Seq2Seq
@@ -59,7 +60,9 @@ class TieObjective(Objective[NoInputs]):
     @staticmethod
     def of(config: TieConfig, context: Context) -> "TieObjective":
         """For the training text of an experiment."""
-        word_N = tied_words(context.store, config.languages)
+        store, graph = context.store, context.experiment.graph
+        corpora = trained_corpora(store.corpora, graph.supervised)
+        word_N = tied_words(store.vocabulary, corpora, config.languages)
         return TieObjective(config, torch.from_numpy(word_N).to(context.world.device))
 
     def weight(self, step: int) -> float:
@@ -100,15 +103,16 @@ def mean_distance(model: Seq2Seq, word_N: Tensor) -> Tensor:
     return (square_N + _EPSILON_SQUARED).sqrt().mean()
 
 
-def tied_words(store: Store, languages: Sequence[str]) -> npt.NDArray[np.int64]:
-    """The subwords that all these languages have in the training text, as source and as target."""
-    vocabulary = store.vocabulary
+def tied_words(
+    vocabulary: Vocabulary, corpora: Sequence[ParallelCorpus], languages: Sequence[str]
+) -> npt.NDArray[np.int64]:
+    """The subwords that all these languages have in the corpora, as source and as target."""
     # Tags and ends of sentence stand in no text.
     common_V = np.array([not is_byte(piece) for piece in vocabulary.pieces()])
     for language in languages:
         for side in (0, 1):
             counts_V = np.zeros(len(vocabulary), dtype=np.int64)
-            for corpus in store.corpora:
+            for corpus in corpora:
                 if any(direction[side] == language for direction in corpus.directions):
                     counts_V += corpus.side(language).token_counts(len(vocabulary))
             common_V &= counts_V > 0

@@ -71,6 +71,9 @@ class History:
     """What the updates of this run took, without those of a run that it branched off."""
     gold_tokens: float = 0.0
     """Target tokens of the corpora in these updates."""
+    other_tokens: float | None = 0.0
+    """Those of synthetic pairs, of back-translations and of sentences with gaps; None where the log
+    does not say how many there were."""
     rounds: tuple[Mapping[str, Any], ...] = ()
     """Rounds of synthetic pairs, as they were logged."""
 
@@ -90,6 +93,11 @@ class History:
         return tuple((s, e, k) for s, e, k in found if e is not None and k is not None)
 
 
+# Objectives that learn from more target tokens than those of the corpora. A line about such tokens
+# has their `nll`; how many they were, former versions wrote of `complete` alone.
+_OF_OTHERS = ("complete", "denoise", "back_translation")
+
+
 def read_history(path: Path) -> History:
     """Read metrics.jsonl; a run without one has no history to show."""
     training: list[tuple[float, float]] = []
@@ -97,12 +105,14 @@ def read_history(path: Path) -> History:
     rounds: list[Mapping[str, Any]] = []
     seconds: float | None = None
     own_seconds = gold_tokens = 0.0
+    others: list[float | None] = []
     for entry in read_metrics(path):
         with log_errors(path):
             if entry["kind"] == "train":
                 seconds = entry.get("training_seconds", seconds)
                 own_seconds += entry.get("seconds") or 0.0
                 gold_tokens += entry.get("target_tokens") or 0.0
+                others += [entry.get(f"{x}_tokens") for x in _OF_OTHERS if f"{x}_nll" in entry]
                 if validations and validations[-1].step == entry["step"]:
                     validations[-1] = replace(validations[-1], seconds=seconds)
                 if entry["nll"] is not None:
@@ -115,8 +125,15 @@ def read_history(path: Path) -> History:
                 validations.append(Validation(entry["step"], found, seconds))
             elif entry["kind"] == "pool":
                 rounds.append(entry)
+    counted = [tokens for tokens in others if tokens is not None]
     return History(
-        tuple(training), tuple(validations), seconds, own_seconds, gold_tokens, tuple(rounds)
+        training=tuple(training),
+        validations=tuple(validations),
+        seconds=seconds,
+        own_seconds=own_seconds,
+        gold_tokens=gold_tokens,
+        other_tokens=sum(counted) if len(counted) == len(others) else None,
+        rounds=tuple(rounds),
     )
 
 

@@ -195,7 +195,8 @@ def _notes(costs: Mapping[str, _Cost], known: Costs) -> Iterator[str]:
 
 
 def _branches(name: str, rows: Rows, costs: Mapping[str, _Cost]) -> Grid:
-    head = ["branch", "models", "zero-shot", "off target", "weights", "gold tokens", "cost"]
+    head = ["branch", "models", "zero-shot", "off target", "weights"]
+    head += ["gold tokens", "other tokens", "cost"]
     cells = (
         [label, *_facts([run for _, run in runs]), times(costs[label].value)]
         for label, runs in rows.items()
@@ -211,12 +212,19 @@ def _facts(runs: Sequence[ReportedRun]) -> Iterator[str]:
     group = "zero_shot_via_pivot" if pivots else "zero_shot"
     off = [run.evaluation.averages[group].off_target for run in runs if _has(run, group)]
     known = [rate for rate in off if rate is not None]
-    gold = fmean(run.history.gold_tokens for run in runs)
     yield "one" if weights else "per direction"
     yield "by pivot" if pivots else "direct"
     yield percent(fmean(known)) if known else NONE
-    yield f"{weights / 1e6:.1f} M" if weights else NONE
-    yield f"{gold / 1e6:.1f} M" if gold else NONE
+    yield _millions([weights])
+    yield _millions([run.history.gold_tokens for run in runs])
+    yield _millions([run.history.other_tokens for run in runs])
+
+
+def _millions(counts: Sequence[float | None]) -> str:
+    """The mean, if there is any of it and all counts are known."""
+    known = [each for each in counts if each is not None]
+    mean = fmean(known) if len(known) == len(counts) else 0.0
+    return f"{mean / 1e6:.1f} M" if mean else NONE
 
 
 def _speed(runs: Sequence[ReportedRun]) -> float | None:

@@ -1,17 +1,23 @@
 """What a process needs before its first update: threads, the model, and where the run stands."""
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from accord.config.schema import Experiment
+from accord.config.section import Naming
 from accord.data.batches import Position
 from accord.data.store import Store, trained_corpora
 from accord.data.windows import window_count
-from accord.errors import AccordError
-from accord.models.checkpoint import Checkpoint, Checkpoints, open_checkpoint
+from accord.errors import AccordError, traced_to
+from accord.files import expand
+from accord.models.checkpoint import Checkpoint, Checkpoints, checkpoint_state, open_checkpoint
+from accord.objectives.build import check_runs
 from accord.ops.distributed import World
 from accord.progress import Progress
+from accord.run_directory import RunDirectory
 from accord.training.train_state import TrainState
 
 
@@ -54,22 +60,16 @@ def resume(
     optimizer: torch.optim.Optimizer,
     world: World,
     progress: Progress,
-    origin: Checkpoints | None = None,
+    origin: "Origin | None" = None,
 ) -> TrainState:
     """Load the newest checkpoint that is whole, if there is one; `present` is our identity.
 
-    A run without checkpoints of its own starts from those of `origin`, if that is given.
+    A run without checkpoints of its own starts from those of `origin`, if there is one.
     """
     checkpoint = _newest(checkpoints, world, progress)
     if checkpoint is None and origin is not None:
-        checkpoint = _origin(origin, world)
-        if checkpoint.state["data"]["fingerprint"] != present["data"]["fingerprint"]:
-            raise AccordError(
-                "the run to start from was trained on other data, and so has another vocabulary",
-                where=f"training.init_from, {origin.directory.parent}",
-                fix="use the store of that run, or start afresh",
-            )
-        progress.note(f"branching off {origin.directory.parent} at step {checkpoint.step:,}")
+        checkpoint = origin.open(present["data"]["fingerprint"], world)
+        progress.note(f"branching off {origin.path} at step {checkpoint.step:,}")
     elif checkpoint is None:
         return TrainState()
     else:
@@ -99,16 +99,63 @@ def resume(
     return state
 
 
-def _origin(origin: Checkpoints, world: World) -> Checkpoint:
-    """Branches are matched in updates, so a damaged newest checkpoint is not made do without."""
-    found = _shared(origin.last() if world.is_first else None, origin, world)
-    if found is None:
-        raise AccordError(
-            "there is no checkpoint to start from",
-            where=f"training.init_from, {origin.directory}",
-            fix="name a run directory that has been trained",
-        )
-    return found
+@dataclass(frozen=True)
+class Origin:
+    """The run that training starts from where it has no checkpoint of its own."""
+
+    path: str
+    place: str
+    """The key that names it (`training.init_from`), as users are told of it."""
+
+    @staticmethod
+    def of(experiment: Experiment, named: Naming) -> "Origin | None":
+        """What an experiment names, if it does."""
+        path = experiment.training.init_from
+        return Origin(path, named(("training", "init_from"))) if path else None
+
+    def newest(self, fingerprint: str) -> Path:
+        """Its newest checkpoint, if that is of the same data; weights are not read."""
+        with traced_to(self.place):
+            run = RunDirectory(Path(expand(self.path)))
+            paths = Checkpoints(run.checkpoints).paths()
+            if not paths:
+                run.experiment()  # says so if this is no run at all
+                raise AccordError(
+                    "there is no checkpoint to start from",
+                    where=str(run.path),
+                    fix="train it first, or name a run directory that has been trained",
+                )
+            if checkpoint_state(paths[-1])["data"]["fingerprint"] != fingerprint:
+                raise AccordError(
+                    "the run was trained on other data, and so has another vocabulary",
+                    where=str(run.path),
+                    fix="use the store of that run, or start afresh",
+                )
+            return paths[-1]
+
+    def open(self, fingerprint: str, world: World) -> Checkpoint:
+        """The same checkpoint in all processes.
+
+        Branches are matched in updates, so a damaged one is not made do without.
+        """
+        path = self.newest(fingerprint)
+        name = world.share(path.name)
+        with traced_to(self.place):
+            return open_checkpoint(path.with_name(name))
+
+
+def check_named_runs(
+    run: RunDirectory, experiment: Experiment, store: Store, named: Naming
+) -> None:
+    """Refuse runs that a new run is to read and cannot, before anything is written.
+
+    Not where a run goes on: it may have read them already, and if not, whoever needs them says so.
+    """
+    if Checkpoints(run.checkpoints).paths():
+        return
+    if origin := Origin.of(experiment, named):
+        origin.newest(store.manifest["fingerprint"])
+    check_runs(experiment, store, named)
 
 
 def _newest(checkpoints: Checkpoints, world: World, progress: Progress) -> Checkpoint | None:

@@ -9,19 +9,20 @@ import json
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from accord.config.checks import dotted
 from accord.config.load import run_directory, store_directory
 from accord.config.schema import Experiment
+from accord.config.section import Naming
 from accord.data.batches import Batch, BatchStream, Position
 from accord.data.prefetch import Prefetcher
 from accord.data.store import Store, trained_corpora
 from accord.errors import AccordError, AccordWarning
-from accord.files import atomic_write, exclusive, expand
+from accord.files import atomic_write, exclusive
 from accord.models.build import build_model
 from accord.models.checkpoint import Checkpoints
 from accord.objectives.base import Cancelled, Context, Objective, Session, Work
@@ -35,7 +36,7 @@ from accord.training.display import Display, prospect
 from accord.training.loggers import check_loggers
 from accord.training.optim import build_optimizer, learning_rate, set_learning_rate
 from accord.training.run_log import RunLog
-from accord.training.setup import hardware, identity, resume
+from accord.training.setup import Origin, check_named_runs, hardware, identity, resume
 from accord.training.stopping import Clock, End, Result, StopSignals, goal
 from accord.training.trial import Trial
 from accord.training.update import Updater
@@ -58,25 +59,27 @@ def train(
     progress: Progress | None = None,
     build: Build = build_objectives,
     estimate: bool = False,
+    named: Naming = dotted,
 ) -> Result:
     """Train, or continue training, the experiment's model; `build` may add further objectives.
 
-    With `estimate` a batch is tried first, to say how long all of it will take.
+    With `estimate` a batch is tried first, to say how long all of it will take. Errors name keys of
+    the experiment as `named` does.
     """
     directory = run_directory(experiment)
     check_loggers(experiment)
     with joined_world() as world:
         shown = (progress or Silent()) if world.is_first else Silent()
         if not world.is_first:
-            return Trainer(experiment, world, shown, build).run()
+            return Trainer(experiment, world, shown, build, named).run()
+        shown.reach(0, "opening the store")
+        run, store = RunDirectory(directory), Store(store_directory(experiment))
+        check_store(store, experiment)
+        check_named_runs(run, experiment, store, named)
         with exclusive(directory, "accord train"):
-            shown.reach(0, "opening the store")
-            store = Store(store_directory(experiment))
-            check_store(store, experiment)
-            run = RunDirectory(directory)
             for change in begin_run(run, experiment, store, accept_changes):
                 shown.note(f"changed{change}")
-            return Trainer(experiment, world, shown, build).run(estimate)
+            return Trainer(experiment, world, shown, build, named).run(estimate)
 
 
 class Trainer:
@@ -88,6 +91,7 @@ class Trainer:
         world: World,
         progress: Progress,
         build: Build = build_objectives,
+        named: Naming = dotted,
     ) -> None:
         self.experiment = experiment
         self.settings = experiment.training
@@ -122,12 +126,13 @@ class Trainer:
             self.optimizer,
             world,
             progress,
-            origin=self._origin(),
+            origin=Origin.of(experiment, named),
         )
         self.clock = Clock(self.settings, self.state, world)
-        self.objectives = build(
-            Context(experiment, self.store, world, self.model, self.directory, self.bf16, progress)
+        context = Context(
+            experiment, self.store, world, self.model, self.directory, self.bf16, progress, named
         )
+        self.objectives = build(context)
         self.updater = Updater(
             self.model,
             self.optimizer,
@@ -163,10 +168,6 @@ class Trainer:
         self.scores: Scores | None = None
         self._prepared = self.step  # steps whose batches the background has made ready
         self._begin_objectives()
-
-    def _origin(self) -> Checkpoints | None:
-        path = self.settings.init_from
-        return Checkpoints(RunDirectory(Path(expand(path))).checkpoints) if path else None
 
     def _begin_objectives(self) -> None:
         session = Session(

@@ -255,5 +255,8 @@ def test_other_data_is_nothing_to_branch_from(toy, tmp_path):
 
 
 def test_nothing_to_branch_from(toy, tmp_path):
+    basic = tmp_path / "basic"
+    train(experiment(toy, basic, training__steps=2))
+    (basic / "checkpoints").rename(tmp_path / "moved")
     with pytest.raises(AccordError, match="no checkpoint to start from"):
-        train(experiment(toy, tmp_path / "a", training__init_from=str(tmp_path / "none")))
+        train(experiment(toy, tmp_path / "a", training__init_from=str(basic)))

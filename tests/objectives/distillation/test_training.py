@@ -446,7 +446,8 @@ def test_the_last_checkpoints_of_another_run_may_teach_together(toy, tmp_path):
     train(experiment(toy.file, tmp_path / "one", training__steps=2))
     with pytest.raises(AccordError, match="the run has 1 checkpoint") as error:
         train(student(tmp_path / "one", 3))
-    assert error.value.where == f"objective.complete.teacher.checkpoint, {tmp_path / 'one'}"
+    assert error.value.where == "objective.complete.teacher.run"
+    assert error.value.what.startswith(f"{tmp_path / 'one'}: an ensemble has several members")
     train(basic(toy, other, training__steps=BASE + 4, training__save_every=2))
     train(student(other, 3))
     (version,) = names(run, "teacher")
@@ -514,7 +515,7 @@ def test_the_guard_keeps_bad_teachers_out(toy, tmp_path, monkeypatch, kind):
             "select",
         ),
         ({"filters": {"length_ratio": [2.0, 1.0]}}, "no length", "length_ratio"),
-        ({"teacher": {"run": "no-such-run"}}, "no run directory", "no-such-run"),
+        ({"teacher": {"run": "no-such-run"}}, "no-such-run: this is no run dir", "teacher.run"),
         ({"parts": ["latent"]}, "no training pair can be completed", "objective.complete"),
         ({"parts": ["round-trip"]}, "no training pair can be completed", "objective.complete"),
     ],

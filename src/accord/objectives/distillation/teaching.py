@@ -7,12 +7,14 @@ from pathlib import Path
 
 from torch import Tensor
 
+from accord.config.checks import dotted
 from accord.config.model_settings import ModelSettings
 from accord.config.objectives import CompleteConfig
 from accord.config.schema import Experiment
+from accord.config.section import Location, Naming
 from accord.config.third_languages import Triads
 from accord.data.store import Store
-from accord.errors import AccordError
+from accord.errors import AccordError, traced_to
 from accord.graph import Direction
 from accord.models.base import Seq2Seq
 from accord.models.build import build_model
@@ -30,7 +32,7 @@ from accord.objectives.distillation.teacher_weights import (
 from accord.run_directory import RunDirectory
 
 AVERAGE = "average"  # what a checkpoint calls the weights of `ema`
-_WHERE = "objective.complete.teacher"
+_KEY: Location = ("objective", "complete", "teacher", "run")
 
 
 class Teaching:
@@ -47,16 +49,16 @@ class Teaching:
         self.run = context.run
         self.versions = TeacherVersions(context.run.path / "teacher")
         self.average: RunningAverage | None = None
-        self._bf16 = context.bf16
+        self._bf16, self._named = context.bf16, context.named
         self._progress = context.progress
         self._stopped = stopped
         self._teacher: Teacher | None = None
         self._loaded = ""
         self._in_updates: Seq2Seq | None = None
         self._guard: Guard | None = None
-        self._directions = taught_by(self.experiment, Triads.of(self.experiment.graph, config))
         if config.teacher.kind != "frozen" and config.teacher.guard:
-            self._guard = Guard(self.store.held_out, self._directions, config.teacher.tolerance)
+            directions = taught_by(self.experiment, Triads.of(self.experiment.graph, config))
+            self._guard = Guard(self.store.held_out, directions, config.teacher.tolerance)
 
     @property
     def asked(self) -> str:
@@ -69,12 +71,7 @@ class Teaching:
     @cached_property
     def other(self) -> RunDirectory | None:
         """The other run that teaches, if one does: needed only until its weights are copied."""
-        teacher = self.config.teacher
-        if teacher.run is None:
-            return None
-        other = _opened(teacher.run, teacher.checkpoint, self.store)
-        _check_directions(other, self._directions)
-        return other
+        return teaching_run(self.config, self.experiment, self.store, self._named)
 
     def decide(self, step: int, state: PoolState) -> None:
         """Set who teaches the next round, after so many updates of the student."""
@@ -161,7 +158,7 @@ class Teaching:
                 "the teacher would be a model that has learnt nothing yet",
                 where="objective.complete.start",
                 fix="set it to a step at which the model translates, begin with a trained model "
-                f"(training.init_from), or name one that teaches ({_WHERE}.run)",
+                f"(training.init_from), or name one that teaches ({dotted(_KEY)})",
             )
         if self.average is not None:
             tensors = self.average.tensors
@@ -213,23 +210,30 @@ def taught_by(experiment: Experiment, triads: Triads) -> list[Direction]:
     return sorted(found)
 
 
-def _opened(path: str, checkpoint: str, store: Store) -> RunDirectory:
-    """Another run that is to teach, if it speaks the same subwords."""
-    other = other_run(path, store, "the teacher", f"{_WHERE}.run")
-    _found(other, checkpoint)
+def teaching_run(
+    config: CompleteConfig, experiment: Experiment, store: Store, named: Naming
+) -> RunDirectory | None:
+    """Another run that is to teach, if one is, and if it can."""
+    teacher = config.teacher
+    if teacher.run is None:
+        return None
+    with traced_to(named(_KEY)):
+        other = other_run(teacher.run, store, "the teacher")
+        _found(other, teacher.checkpoint)
+        _check_directions(other, taught_by(experiment, Triads.of(experiment.graph, config)))
     return other
 
 
 def _check_directions(other: RunDirectory, asked: Sequence[Direction]) -> None:
     """A run that trained some directions only can teach these only."""
-    experiment = other.experiment()
+    experiment = other.translator()
     missing = [str(d) for d in asked if d not in experiment.graph.supervised]
     if experiment.training.directions is None or not missing:
         return
     raise AccordError(
         f"the teacher is to translate {', '.join(missing)}, but was trained on "
         f"{', '.join(experiment.training.directions)} only",
-        where=f"{_WHERE}.run, {other.path}",
+        where=str(other.path),
         fix="name a run that was trained on them, or restrict objective.complete.directions to "
         "what this one can teach",
     )
@@ -243,7 +247,7 @@ def _found(other: RunDirectory, asked: str) -> list[Checkpoint]:
     if len(paths) < 2:
         raise AccordError(
             f"an ensemble has several members, but the run has {len(paths) or 'no'} checkpoint",
-            where=f"{_WHERE}.checkpoint, {other.path}",
+            where=str(other.path),
             fix="train it with a smaller training.save_every and a larger training.keep, or let "
             "`last` teach",
         )

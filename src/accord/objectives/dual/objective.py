@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from accord.config.objectives import DualConfig
+from accord.config.section import Location, Naming
 from accord.data.batches import Batch, Int16s, Position
-from accord.errors import AccordError
+from accord.data.store import Store
+from accord.errors import AccordError, traced_to
 from accord.models.base import Seq2Seq
 from accord.models.build import build_model
-from accord.models.checkpoint import find_checkpoint
+from accord.models.checkpoint import Checkpoint, find_checkpoint
 from accord.objectives.agreement.inputs import NONE
 from accord.objectives.agreement.objective import unigrams
 from accord.objectives.base import (
@@ -27,8 +29,9 @@ from accord.objectives.base import (
 )
 from accord.objectives.dual.inputs import DualInputs, RoundTrips
 from accord.objectives.dual.loss import COUNTS, dual
+from accord.run_directory import RunDirectory
 
-_WHERE = "objective.dual.language_model"
+_KEY: Location = ("objective", "dual", "language_model")
 
 # Healthy translations are seldom the sentence itself, are in the language asked for, and are kept.
 _MOST_COPIES = 0.2
@@ -46,9 +49,10 @@ class DualObjective(Objective[DualInputs]):
         experiment, store = context.experiment, context.store
         self.config = config
         self.trips = RoundTrips(experiment.graph, store.vocabulary.tags)
-        self.language_model, self._weights = _language_model(config.language_model, context)
+        self.language_model, self._weights = _language_model(config, context)
         self._unigrams_LV = unigrams(store).to(context.world.device)
         self._seed, self._world = experiment.training_seed, context.world
+        self._place = context.named(_KEY)
 
     def weight(self, step: int) -> float:
         """0 before the start, and in updates without it."""
@@ -123,8 +127,8 @@ class DualObjective(Objective[DualInputs]):
         """Refuse another judge than before: the run would not be the one it claims to be."""
         if state["language_model"] != self._weights:
             raise AccordError(
-                "the language model has other weights than when the run began",
-                where=f"{_WHERE}, {self.config.language_model}",
+                f"{self.config.language_model} has other weights than when the run began",
+                where=self._place,
                 fix="give its run back as it was, or go on in another `run` that branches off "
                 "this one (training.init_from)",
             )
@@ -134,19 +138,25 @@ class DualObjective(Objective[DualInputs]):
         return found.pinned() if shape is not None else found
 
 
-def _language_model(path: str, context: Context) -> tuple[Seq2Seq, str]:
-    """The best checkpoint of a run, which learns nothing here, and the checksum of its weights."""
+def judging_run(config: DualConfig, store: Store, named: Naming) -> tuple[RunDirectory, Checkpoint]:
+    """The run of the language model, and which of its checkpoints judges."""
+    with traced_to(named(_KEY)):
+        run = other_run(config.language_model, store, "the language model")
+        model = run.experiment().model
+        if model.translates:
+            raise AccordError(
+                f"this is the run of a {model.kind}, not of a language model",
+                where=str(run.path),
+                fix="name one of the same prepared data whose model.kind is language-model",
+            )
+        return run, find_checkpoint(run.path, "best")
+
+
+def _language_model(config: DualConfig, context: Context) -> tuple[Seq2Seq, str]:
+    """The model, which learns nothing here, and the checksum of its weights."""
     store = context.store
-    run = other_run(path, store, "the language model", _WHERE)
-    experiment = run.experiment()
-    if experiment.model.translates:
-        raise AccordError(
-            f"this is the run of a {experiment.model.kind}, not of a language model",
-            where=f"{_WHERE}, {run.path}",
-            fix="name one of the same prepared data whose model.kind is language-model",
-        )
-    chosen = find_checkpoint(run.path, "best")
-    model = build_model(experiment.model, len(store.vocabulary), 0, len(store.languages))
+    run, chosen = judging_run(config, store, context.named)
+    model = build_model(run.experiment().model, len(store.vocabulary), 0, len(store.languages))
     chosen.load_model(model)
     model.eval().requires_grad_(False).to(context.world.device)
     return model, str(chosen.state["files"]["model.safetensors"])
