@@ -12,7 +12,7 @@ from accord.objectives.consistency import ConsistencyObjective
 from accord.objectives.denoise import DenoiseObjective
 from accord.objectives.distillation.objective import DistillationObjective
 from accord.objectives.distillation.teaching import teaching_run
-from accord.objectives.dual.objective import DualObjective, judging_run
+from accord.objectives.dual.objective import DualObjective, find_language_model
 from accord.objectives.likelihood import LikelihoodObjective
 from accord.objectives.tie import TieObjective
 
@@ -23,7 +23,7 @@ def check_runs(experiment: Experiment, store: Store, named: Naming) -> None:
     if complete and complete.weight:
         teaching_run(complete, experiment, store, named)
     if dual and dual.weight:
-        judging_run(dual, store, named)
+        find_language_model(dual, store, named)
 
 
 def build_objectives(context: Context) -> list[Objective[Any]]:

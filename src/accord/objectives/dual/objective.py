@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from accord.config.model_settings import ModelSettings
 from accord.config.objectives import DualConfig
 from accord.config.section import Location, Naming
 from accord.data.batches import Batch, Int16s, Position
@@ -29,7 +30,6 @@ from accord.objectives.base import (
 )
 from accord.objectives.dual.inputs import DualInputs, RoundTrips
 from accord.objectives.dual.loss import COUNTS, dual
-from accord.run_directory import RunDirectory
 
 _KEY: Location = ("objective", "dual", "language_model")
 
@@ -138,8 +138,10 @@ class DualObjective(Objective[DualInputs]):
         return found.pinned() if shape is not None else found
 
 
-def judging_run(config: DualConfig, store: Store, named: Naming) -> tuple[RunDirectory, Checkpoint]:
-    """The run of the language model, and which of its checkpoints judges."""
+def find_language_model(
+    config: DualConfig, store: Store, named: Naming
+) -> tuple[ModelSettings, Checkpoint]:
+    """What the language model is, and the checkpoint of its run that judges."""
     with traced_to(named(_KEY)):
         run = other_run(config.language_model, store, "the language model")
         model = run.experiment().model
@@ -149,14 +151,14 @@ def judging_run(config: DualConfig, store: Store, named: Naming) -> tuple[RunDir
                 where=str(run.path),
                 fix="name one of the same prepared data whose model.kind is language-model",
             )
-        return run, find_checkpoint(run.path, "best")
+        return model, find_checkpoint(run.path, "best")
 
 
 def _language_model(config: DualConfig, context: Context) -> tuple[Seq2Seq, str]:
     """The model, which learns nothing here, and the checksum of its weights."""
     store = context.store
-    run, chosen = judging_run(config, store, context.named)
-    model = build_model(run.experiment().model, len(store.vocabulary), 0, len(store.languages))
+    settings, chosen = find_language_model(config, store, context.named)
+    model = build_model(settings, len(store.vocabulary), 0, len(store.languages))
     chosen.load_model(model)
     model.eval().requires_grad_(False).to(context.world.device)
     return model, str(chosen.state["files"]["model.safetensors"])
