@@ -18,13 +18,14 @@ STAND_INS = {
     "srun": """
         "$@" & task=$!
         trap 'kill -TERM $task' TERM
+        touch ready
         wait $task; code=$?
         [ $code -gt 128 ] && { wait $task; code=$?; }
         exit $code""",
     "torchrun": """
+        trap 'echo saved >> asked; exit 1' TERM
         echo "torchrun $*" >> asked
         echo "store $TORCH_DISABLE_SHARE_RDZV_TCP_STORE" >> asked
-        trap 'echo saved >> asked; exit 1' TERM
         while [ ! -e goal ]; do sleep 0.01; done
         exit 0""",
 }
@@ -39,13 +40,14 @@ def job(tmp_path):
         (tmp_path / name).chmod(0o755)
     slurm = {"JOB_ID": "7", "JOB_NODELIST": "node[1-2]", "NNODES": "2", "GPUS_ON_NODE": "8"}
     env = {f"SLURM_{key}": value for key, value in slurm.items()}
+    (asked := tmp_path / "asked").touch()
     process = subprocess.Popen(
         ["bash", "train.sh", "mine.yaml", "--set", "run=there"],
         cwd=tmp_path,
         env={**os.environ, **env, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )
-    asked = tmp_path / "asked"
-    while not asked.exists() or "store" not in asked.read_text():
+    # Both stand-ins have set their traps: a signal before that would end them without a word.
+    while not (tmp_path / "ready").exists() or "store" not in asked.read_text():
         assert process.poll() is None
         time.sleep(0.01)
     yield process, tmp_path
