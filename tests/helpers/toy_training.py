@@ -15,12 +15,13 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import yaml
 from safetensors.torch import load_file
+from torch.distributed import TCPStore
 
 from accord import cli
 from accord.config.load import load
@@ -288,8 +289,34 @@ def _typed(args: list[str], streams: list[Path], cwd: Path) -> None:
     cli.main()
 
 
+def two_processes(args: list[str], fault: Fault | None = None) -> str:
+    """The command in two processes, as torchrun starts them, but torch is imported already; what
+    they said."""
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    there = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": store.port, "OMP_NUM_THREADS": 1}
+    there |= {"WORLD_SIZE": 2, "TORCHELASTIC_USE_AGENT_STORE": True}
+    with tempfile.NamedTemporaryFile("r") as output:
+        processes = []
+        for rank in (0, 1):
+            env = {key: str(value) for key, value in (there | {"RANK": rank}).items()}
+            env["LOCAL_RANK"] = env["RANK"]
+            process = _FORKS.Process(target=_one_of_many, args=(args, output.name, env, fault))
+            process.start()
+            processes.append(process)
+        for process in processes:
+            process.join()
+        said = output.read()
+    assert [process.exitcode for process in processes] == [0, 0], said
+    return said
+
+
+def _one_of_many(args: list[str], output: str, env: dict[str, str], fault: Fault | None) -> None:
+    os.environ.update(env)
+    command(args, output, fault or Fault())
+
+
 def torchrun(args: list[str], *options: str, fault: Fault | None = None) -> subprocess.Popen:
-    """Two processes; with a fault, which befalls the second of them and does so only once."""
+    """Two processes and their agent; a fault befalls the second of them, and only once."""
     program = ["-m", "accord"] if fault is None else [__file__, json.dumps(vars(fault))]
     return subprocess.Popen(
         [
@@ -354,9 +381,6 @@ def say_which_threads_are_left() -> None:
 if __name__ == "__main__":
     atexit.register(say_which_threads_are_left)
     wanted = Fault.of(sys.argv.pop(1))
-    if wanted.late:
-        late_round(wanted.late)
-        wanted = replace(wanted, late=0)
     first_time = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
     if first_time and (os.environ["RANK"] == "1" or not wanted.at):
         wanted.arm()

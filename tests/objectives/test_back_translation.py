@@ -30,7 +30,7 @@ from toy_training import (
     prepared,
     stop_at,
     story,
-    torchrun,
+    two_processes,
     weights,
 )
 
@@ -299,9 +299,7 @@ def test_two_processes_equal_one(toy, tmp_path, base):
         "objective__back_translation": {"start": 62} | ANYTHING,
         "objective__denoise": {"start": 62, "every": 2},
     }
-    process = torchrun(arguments(toy, tmp_path / "two", **keys))
-    output, _ = process.communicate(timeout=100)
-    assert process.returncode == 0, output
+    two_processes(arguments(toy, tmp_path / "two", **keys))
     train(experiment(toy, tmp_path / "one", **keys))
     one, two = weights(tmp_path / "one", 70), weights(tmp_path / "two", 70)
     assert all(torch.allclose(one[name], two[name], atol=1e-5) for name in one)

@@ -23,7 +23,7 @@ from toy_training import (
     prepared,
     stop_at,
     story,
-    torchrun,
+    two_processes,
     weights,
 )
 from update_cases import gold, ragged_batch, updater
@@ -190,9 +190,7 @@ def test_two_processes_equal_one(toy, tmp_path):
         "training__batch_tokens": 104,
         "objective__consistency": {"start": 3},
     }
-    process = torchrun(arguments(toy, tmp_path / "two", **keys))
-    output, _ = process.communicate(timeout=100)
-    assert process.returncode == 0, output
+    two_processes(arguments(toy, tmp_path / "two", **keys))
     train(experiment(toy, tmp_path / "one", **keys))
     assert near(weights(tmp_path / "one", 12), weights(tmp_path / "two", 12))
     lines = zip(metrics(tmp_path / "one", "train"), metrics(tmp_path / "two", "train"), strict=True)

@@ -22,6 +22,7 @@ from toy_training import (
     prepared,
     story,
     torchrun,
+    two_processes,
     weights,
 )
 
@@ -45,10 +46,7 @@ def toy(tmp_path_factory):
 def two(toy, tmp_path_factory):
     """A run of two processes that nothing happened to, and what they said."""
     run = tmp_path_factory.mktemp("two")
-    process = torchrun(arguments(toy, run, **KEYS))
-    output, _ = process.communicate(timeout=100)
-    assert process.returncode == 0, output
-    return run, output
+    return run, two_processes(arguments(toy, run, **KEYS))
 
 
 def test_two_processes_equal_one(toy, two, tmp_path):
@@ -88,9 +86,7 @@ def test_only_the_first_process_speaks_and_writes(two):
 def test_a_run_whose_first_checkpoint_is_its_last_ends_well_in_all_processes(toy, tmp_path):
     """The second one was done before that was on disk, and wanted to save what was not there."""
     rare = {"training__steps": 3, "training__save_every": 99, "training__validation__every": 99}
-    process = torchrun(arguments(toy, tmp_path, **KEYS | rare, training__exchange="bf16"))
-    output, _ = process.communicate(timeout=100)
-    assert process.returncode == 0, output
+    two_processes(arguments(toy, tmp_path, **KEYS | rare, training__exchange="bf16"))
     assert checkpoints(tmp_path) == [3]
 
 

@@ -17,7 +17,7 @@ from toy_training import (
     prepared,
     run_fork,
     story,
-    torchrun,
+    two_processes,
     weights,
 )
 
@@ -63,9 +63,7 @@ def test_killed_again_and_again(toy, straight, tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_equal_one(toy, straight, tmp_path):
-    process = torchrun(arguments(toy, tmp_path, **KEYS))
-    output, _ = process.communicate(timeout=100)
-    assert process.returncode == 0, output
+    two_processes(arguments(toy, tmp_path, **KEYS))
     for name, value in weights(straight, STEPS).items():
         assert torch.allclose(value, weights(tmp_path, STEPS)[name], rtol=1e-4, atol=1e-5), name
     for mine, theirs in zip(metrics(tmp_path, "train"), metrics(straight, "train"), strict=True):

@@ -16,6 +16,7 @@ from toy_training import (
     prepared,
     story,
     torchrun,
+    two_processes,
     weights,
 )
 
@@ -53,9 +54,7 @@ def keys(toy, tmp_path_factory):
 @pytest.fixture(scope="module")
 def two(toy, keys, tmp_path_factory):
     run = tmp_path_factory.mktemp("two")
-    process = torchrun(arguments(toy, run, **keys))
-    output, _ = process.communicate(timeout=100)
-    assert process.returncode == 0, output
+    two_processes(arguments(toy, run, **keys))
     return run
 
 
@@ -104,8 +103,6 @@ def test_after_a_restart_the_weights_are_those_of_an_undisturbed_run(toy, keys, 
 
 def test_the_run_goes_on_in_another_number_of_processes(toy, keys, two, tmp_path):
     train(experiment(toy, tmp_path, **keys | {"training__steps": 69}))
-    process = torchrun([*arguments(toy, tmp_path, **keys), "--accept-changes"])
-    output, _ = process.communicate(timeout=100)
-    assert process.returncode == 0, output
+    two_processes([*arguments(toy, tmp_path, **keys), "--accept-changes"])
     for name, value in weights(tmp_path, STEPS).items():
         assert torch.allclose(value, weights(two, STEPS)[name], rtol=1e-4, atol=1e-5), name

@@ -20,7 +20,7 @@ from toy_training import (
     prepared,
     run_fork,
     stop_at,
-    torchrun,
+    two_processes,
     weights,
 )
 from toy_training import story as plain_story
@@ -171,9 +171,7 @@ def test_on_a_cpu_training_waits(toy, base, tmp_path):
 def test_two_processes_join_at_the_same_step(toy, base, straight, tmp_path):
     """The share of the second is late, that of the first is there at once."""
     args = arguments(toy, tmp_path, **keys_of(base, objective__complete=COMPLETE))
-    process = torchrun(args, fault=Fault(late=JOINED))
-    output, _ = process.communicate(timeout=100)
-    assert process.returncode == 0, output
+    two_processes(args, Fault(late=JOINED))
     for mine, theirs in zip(metrics(tmp_path, "train"), metrics(straight, "train"), strict=True):
         assert mine.get("complete_late") == theirs.get("complete_late")
         assert mine.get("complete_tokens") == theirs.get("complete_tokens")
