@@ -14,7 +14,7 @@ help:
 	@echo "make check   formatting, lint, types, layers"
 	@echo "make faults  2,000 damaged files and 200 killed processes, and what became of them (an hour)"
 	@echo "make bench   benchmarks that run here (needs ../shared/data)"
-	@echo "make mutants which changes to the code no test notices: a sample of seven modules (an hour)"
+	@echo "make mutants which changes to the code no test notices: a sample of 18 modules (two hours)"
 	@echo "make docs    the reference of the experiment file, made from the code"
 	@echo "make site    all pages as a site, links checked: site/index.html"
 

@@ -88,7 +88,7 @@ def follower(tmp_path, monkeypatch):
         given = {key: value for key, value in {**PLAN, **changes}.items() if value is not None}
         (tmp_path / "plan.yaml").write_text(yaml.safe_dump(given, sort_keys=False), "utf-8")
         result = CliRunner().invoke(app, ["study", "plan.yaml", "--out", "out", *options])
-        assert result.exit_code == code, result.output
+        assert result.exit_code == code, f"{result.output}\n{result.exception}"
         accord.said, accord.told = result.stderr, str(result.exception)
         accord.printed = result.stdout
         return accord

@@ -59,13 +59,18 @@ OTHERS = [
 ]
 
 
-def graph() -> dict[str, object]:
+ALL = {f"{one}-{other}" for one in NAMES for other in NAMES if one != other}
+
+
+def graph(models: set[str]) -> dict[str, object]:
+    """A star of data around English, and models for these directions."""
     directions = [
         {
             "source": one,
             "target": other,
             "kind": "supervised" if "en" in (one, other) else "zero-shot",
-            "via": [] if "en" in (one, other) else ["en"],
+            "via": ["en"] if {f"{one}-en", f"en-{other}"} <= models else [],
+            "direct": f"{one}-{other}" in models,
         }
         for one in NAMES
         for other in NAMES
@@ -120,9 +125,13 @@ class Stub:
     answer: str | None = None
     """Said instead of any translation."""
     delay: float = 0.0
+    models: set[str] = field(default_factory=lambda: ALL)
+    """The directions that are translated without `via`."""
     missing: set[str] = field(default_factory=set)
     """Addresses that are not served."""
     asked: list[dict[str, object]] = field(default_factory=list)
+    detected: list[dict[str, object]] = field(default_factory=list)
+    """What it was asked the language of."""
     aborted: int = 0
 
     def translate(self, body: dict[str, object]) -> dict[str, object]:
@@ -138,9 +147,13 @@ class Stub:
         if body.get("alternatives"):
             answer["alternatives"] = OTHERS if text == GERMAN else [f"{translated} …"]
         if body["source"] == "auto":
-            language = "en" if text.startswith("The ") else "de"
-            answer["detectedLanguage"] = {"language": language, "confidence": 98.0}
+            answer["detectedLanguage"] = detected(text)
         return answer
+
+
+def detected(text: str) -> dict[str, object]:
+    """English begins with an article here."""
+    return {"language": "en" if text.startswith("The ") else "de", "confidence": 98.0}
 
 
 def _canned(text: str, via: object) -> list[dict[str, object]]:
@@ -195,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
             ]
             return self._json(200, rows)
         if path == "/graph":
-            return self._json(200, graph() | self.stub.card)
+            return self._json(200, graph(self.stub.models) | self.stub.card)
         if path == "/frontend/settings":
             return self._json(200, self.stub.settings)
         file = PAGE / (path.strip("/") or "index.html")
@@ -209,6 +222,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.stub.files.append(sent)
             return self._json(200, {"translatedFileUrl": self.stub.file_url})
         body = json.loads(sent)
+        if self.path == "/detect":
+            self.stub.detected.append(body)
+            return self._json(200, [detected(body["q"])])
         self.stub.asked.append(body)
         time.sleep(self.stub.delay)
         failure = self.stub.fail_pivot if body.get("via") else self.stub.fail
@@ -218,6 +234,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self._json(status, answer, headers)
         if self.stub.key and body.get("api_key") != self.stub.key:
             return self._json(403, {"error": "the API key is missing or wrong"})
+        source = detected(body["q"])["language"] if body["source"] == "auto" else body["source"]
+        if not body.get("via") and f"{source}-{body['target']}" not in self.stub.models:
+            return self._json(400, {"error": "there is no direct model"})
         return self._json(200, self.stub.translate(body))
 
     def _json(self, status: int, answer: object, headers: dict[str, str] | None = None) -> None:

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from accord.errors import AccordError
 from accord.inference.pivot import translate_along
 from accord.inference.results import Hypothesis, SearchSettings, Translation
 from search_models import LINES, decoder
@@ -76,12 +77,29 @@ def test_a_leg_without_probabilities_leaves_none_for_the_whole(without):
             for item in found
         ]
 
-    settings = SearchSettings(beam=4, nbest=3, pivot_nbest=2)
-    [found] = translate_along(some, ["x"], ["en", "de"], settings)
-    assert [(h.text, h.score) for h in found.hypotheses] == [("v", -2.5), ("u", -4.0), ("w", -4.3)]
+    [found] = translate_along(some, ["x"], ["en", "de"], SearchSettings(beam=4, nbest=3))
+    assert [(h.text, h.score) for h in found.hypotheses] == [("u", -4.0), ("v", -5.0)]
     assert {h.log_probability for h in found.hypotheses} == {None}
     kept = {h.text: h.log_probability for h in found.pivot.hypotheses}
-    assert kept == ({"p": None, "q": None} if without == "en" else {"p": -2.0, "q": -3.0})
+    assert kept == {"p": None if without == "en" else -2.0}
+    with pytest.raises(AccordError, match="pivot_nbest cannot be above 1 by way of en") as error:
+        translate_along(some, ["x"], ["en", "de"], SearchSettings(beam=4, pivot_nbest=2))
+    assert "leave it at 1" in error.value.fix
+
+
+def test_a_system_of_its_own_scale_with_one_translation_may_come_first():
+    """It ranks nothing, so that what follows is compared on one scale."""
+
+    def some(texts, target, settings, source):
+        found = by_table(texts, target, settings, source)
+        if target != "en":
+            return found
+        ranks = [replace(item.hypotheses[0], score=100.0, log_probability=None) for item in found]
+        return [replace(item, hypotheses=(one,)) for item, one in zip(found, ranks, strict=True)]
+
+    settings = SearchSettings(beam=4, nbest=3, pivot_nbest=2)
+    [found] = translate_along(some, ["x"], ["en", "de"], settings)
+    assert [h.text for h in found.hypotheses] == ["u", "v"]
 
 
 def test_several_pivots():

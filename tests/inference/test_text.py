@@ -6,7 +6,7 @@ from accord.data.vocabulary import EOS, PAD
 from accord.errors import AccordError
 from accord.inference.backends.base import LoadSettings
 from accord.inference.beam_search import TorchEngine
-from accord.inference.results import SearchSettings
+from accord.inference.results import SearchSettings, length_penalty
 from accord.inference.text import Decoder, windows
 from search_models import LINES, Chain, decoder, vocabulary
 
@@ -67,6 +67,12 @@ def test_long_lines_are_cut_and_joined():
     assert found.warnings == (f"cut into {len(cuts)} parts of at most 12 subwords",)
     assert max(found.hypotheses[0].alignment) > 12
     assert all(0 <= place <= len(ids) + 1 for place in found.hypotheses[0].alignment)
+    best = [item.hypotheses[0] for item in DECODER.translate(parts, "de", settings)]
+    whole = found.hypotheses[0]
+    assert whole.tokens == tuple(token for item in best for token in item.tokens)
+    assert whole.log_probability == pytest.approx(sum(item.log_probability for item in best))
+    length = sum(len(item.ids) + 1 for item in best)
+    assert whole.score == pytest.approx(whole.log_probability / length_penalty(length, 0.6))
 
 
 def test_a_line_of_ten_thousand_tokens():

@@ -15,6 +15,8 @@ from accord.graph import Direction
 from accord.inference.beam_search import BeamSearch
 from accord.inference.results import SearchSettings
 from accord.models.gnmt import GNMT
+from accord.objectives import back_translation
+from accord.objectives.agreement.decoding import Translations
 from accord.objectives.back_translation import BackTranslationObjective, translate, way_back
 from accord.objectives.base import Context, Cut
 from accord.objectives.likelihood import LikelihoodObjective, composite_likelihood
@@ -157,6 +159,21 @@ def test_translations_are_those_of_a_beam_of_1(toy, base):
     assert len({tuple(row) for row in ended}) > 5
 
 
+def test_a_translation_may_be_half_as_long_again_as_its_sentence(toy, base, monkeypatch):
+    found, vocabulary, batch = going_back(toy)
+    (part,) = found.inputs(1, HERE, batch, WHOLE)
+    plain, asked = back_translation.generate, []
+
+    def watched(model, memory, limits_B, steps, **keys):
+        asked.append((limits_B.tolist(), steps))
+        return plain(model, memory, limits_B, steps, **keys)
+
+    monkeypatch.setattr(back_translation, "generate", watched)
+    translate(model_of(base, vocabulary), part.out)
+    limits = [(3 * (length - 1) + 1) // 2 + 5 for length in batch.target_lengths_B.tolist()]
+    assert asked == [(limits, max(limits))]  # ends of sentences are no subwords
+
+
 def test_what_comes_back_is_the_translation_under_the_tag_of_its_target(toy, base):
     found, vocabulary, batch = going_back(toy)
     model = model_of(base, vocabulary)
@@ -224,7 +241,7 @@ def test_both_ways_are_in_the_right_languages(toy, monkeypatch, more):
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
     found, vocabulary, batch = going_back(toy, **ANYTHING)
     model, drawn_B = reader(vocabulary), found.draw(batch, HERE)
-    shape = (batch.rows + more, batch.target_BT.shape[1] + 2) if more else None
+    shape = (batch.rows + more, batch.target_BT.shape[1]) if more else None  # just as long
     inputs = found.tagged(batch, drawn_B, shape)
     terms = found.loss(model, inputs)
     out = zip(batch.target_language_B.tolist(), drawn_B.tolist(), strict=True)
@@ -235,12 +252,31 @@ def test_both_ways_are_in_the_right_languages(toy, monkeypatch, more):
     }
     assert terms.counts["kept"] == terms.counts["translations"] == batch.rows
     assert terms.counts["tokens"] == batch.target_tokens
+    every_other = lambda said, *_: torch.arange(len(said.tokens_BT)) % 2 == 0  # noqa: E731
+    monkeypatch.setattr(Translations, "right_language", every_other)
+    assert found.loss(model, inputs).counts["right_language"] == -(-batch.rows // 2)
     there = replace(
         inputs, out=inputs.out.map_tensors(torch.zeros_like), back_tag_B=inputs.back_tag_B * 0
     )
     there.copy_from(inputs)
     assert torch.equal(there.back_tag_B, inputs.back_tag_B)
     torch.testing.assert_close(found.loss(model, there).losses, terms.losses)
+
+
+def test_a_process_without_any_target_has_a_loss_without_effect(toy, base):
+    """Its share of a small last batch may be empty; the others learn all the same."""
+    found, vocabulary, batch = going_back(toy)
+    empty = found.tagged(batch.where(np.zeros(batch.rows, dtype=bool)), np.zeros(0, np.int16), None)
+    terms = found.loss(model_of(base, vocabulary), empty)
+    terms.losses["loss"].backward()
+    assert (terms.losses["loss"], terms.counts["kept"]) == (0, 0)
+
+
+def test_only_translations_that_are_hardly_kept_are_warned_of(toy):
+    found, _, _ = going_back(toy)
+    assert found.warning({}) is None
+    assert found.warning({"back_translation_kept": 0.6}) is None
+    assert "only 40%" in found.warning({"back_translation_kept": 0.4})
 
 
 def test_every_nth_update_counts_for_those_between(toy):

@@ -184,6 +184,9 @@ def test_languages_can_be_named(toy):
         (part,) = each.inputs(1, HERE, batch, Cut(1, [], False))
         tags = part.pairs.source_BS[:, 0].tolist()
         assert len(tags) == batch.rows
+        of_target = [tags[b] == vocabulary.tags[vocabulary.languages[language]]
+                     for b, language in enumerate(batch.target_language_B)]  # fmt: skip
+        assert 0.2 < sum(of_target) / batch.rows < 0.8  # either side, by chance
         assert {vocabulary.tags[x] for x in ("en", "fr", "de")} == set(tags)
 
 

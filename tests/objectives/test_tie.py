@@ -12,7 +12,7 @@ from accord.inference.training_text import is_byte
 from accord.inference.translator import Translator
 from accord.models.gnmt import GNMT
 from accord.models.transformer import Transformer
-from accord.objectives.base import Context
+from accord.objectives.base import Context, Tally
 from accord.objectives.likelihood import LikelihoodObjective
 from accord.objectives.tie import TieObjective, mean_distance, tied_words
 from accord.ops.distributed import World
@@ -178,6 +178,7 @@ def test_without_weight_and_up_to_its_start_it_is_basic_and_then_it_resumes(
     train(experiment(toy, tmp_path / "late", **keys))
     train(experiment(toy, tmp_path / "straight", **keys))
     assert story(tmp_path / "straight", 8) == story(tmp_path / "late", 8)
+    assert TieObjective(TieConfig(), WORDS).metrics(Tally(), 0.0) == {}  # before its start
     first, last = metrics(tmp_path / "late", "train")
     assert "tie_distance" not in first
     assert 0.5 < last["tie_distance"] < 2

@@ -129,8 +129,11 @@ def test_unknown_words_are_copied_and_the_sentence_begins_as_it_did(learnt):
 
 
 def test_a_sentence_that_is_too_long_is_translated_in_parts(learnt):
-    (found,) = learnt.translate([" ".join(["rota hausa gehta"] * 150)])
+    words = ["rota", "hausa", "gehta"] * 150
+    (found,) = learnt.translate([" ".join(words)])
     assert len(found.words) == 450
+    five = [" ".join(words[start : start + 90]) for start in range(0, 450, 90)]  # at most 100 each
+    assert found.score == pytest.approx(sum(part.score for part in learnt.translate(five)))
 
 
 def test_threads_change_nothing(learnt, learnt_files):

@@ -48,6 +48,10 @@ def test_no_other_weights_fit_the_dev_text_better(tmp_path):
             other = fitted.copy()
             other[place] = moved
             assert perplexity(tmp_path, counts, other, dev) >= best * 0.999
+    for by in (0.97, 1.03):  # that of bigrams, on which most depends, more closely
+        other = fitted.copy()
+        other[5] *= by
+        assert perplexity(tmp_path, counts, other, dev) > best
 
 
 def test_words_seen_once_are_the_unknown_word():
@@ -56,6 +60,21 @@ def test_words_seen_once_are_the_unknown_word():
     assert ("once",) not in counts.counts
     assert counts.counts["<s>", "a", "b"] == 1
     assert counts.history(()) == counts.total == 9
+    assert max(map(len, counts.counts)) == 3
+
+
+def test_weights_are_fitted_to_the_words_at_the_beginning_too():
+    """Of c, alone in a sentence: <s> c was never seen and pulls the weight of such bigrams down,
+    c </s> is certain and pulls it up."""
+    counts = NgramCounts.of([["a"]] * 30 + [["b", "a", "c"]] * 30)
+    weights = counts.fitted_weights([["c"]] * 20).reshape(3, 3)
+    assert 0.3 < weights[1, 2] < 0.5
+
+
+def test_trigrams_are_asked_only_where_there_are_two_words_before():
+    counts = NgramCounts.of([["a"]] * 30 + [["b", "a", "c"]] * 30)
+    weights = counts.fitted_weights([["a"]] * 20).reshape(3, 3)
+    assert weights[2, 2] > 0.99  # <s> a </s> is certain; a </s> is not
 
 
 def test_without_dev_text_the_weights_are_even():

@@ -33,6 +33,27 @@ def test_it_tries_as_often_as_it_may(evaluations):
     assert first == best == -1
 
 
+def test_each_weight_is_moved_up_and_down_and_by_half_as_much_the_next_time():
+    tried = []
+
+    def score(weights):
+        tried.append(dict(zip(FEATURES, weights, strict=True)))
+        return 1.0  # no better than the first: nothing is kept
+
+    assert hooke_jeeves(score, 21)[0] == FIRST_WEIGHTS
+    first = tried[0]
+    assert first == {"word_penalty": -1.0, "language_model": 1.0, "target_lengths": 0.5,
+                     "jumps": 0.2, "source_lengths": 0.0, "phrases": 1.0, "phrases_inverse": 1.0,
+                     "sentence_length": 0.0}  # fmt: skip
+    moves = [{k: w - first[k] for k, w in trial.items() if w != first[k]} for trial in tried[1:]]
+    steps = {"word_penalty": 0.6, "language_model": 0.3, "jumps": 0.1, "phrases_inverse": 0.4,
+             "target_lengths": 0.3}  # fmt: skip
+    wanted = [
+        {k: by * step} for part in (1, 0.5) for k, step in steps.items() for by in (part, -part)
+    ]
+    assert moves == [pytest.approx(move) for move in wanted]
+
+
 def test_only_the_word_penalty_may_be_negative():
     lowest = list(FIRST_WEIGHTS)
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from starlette.testclient import TestClient
 
-from accord.graph import TranslationGraph
+from accord.graph import Direction, TranslationGraph
 from accord.serving.access_log import Log
 from accord.serving.app import create_app
 from accord.serving.metrics_text import Meter
@@ -310,10 +310,25 @@ def test_languages_and_graph(site):
     graph = site.client.get("/graph").json()
     assert graph["languages"][0] == {"code": "en", "name": "English"}
     assert graph["model"] == {"name": "fake", "steps": 3, "units": 8}
-    ways = {(x["source"], x["target"]): (x["kind"], x["via"]) for x in graph["directions"]}
+    found = graph["directions"]
+    ways = {(x["source"], x["target"]): (x["kind"], x["direct"], x["via"]) for x in found}
     assert len(ways) == 12
-    assert ways["en", "de"] == ("supervised", [])
-    assert ways["de", "fr"] == ("zero-shot", ["en"])
+    assert ways["en", "de"] == ("supervised", True, [])
+    assert ways["de", "fr"] == ("zero-shot", True, ["en"])
+
+
+def test_the_graph_tells_what_the_model_translates():
+    """Data for all of a star, models for three of its directions and one without data."""
+    translator = FakeTranslator()
+    some = [("de", "en"), ("en", "fr"), ("en", "es"), ("fr", "es")]
+    translator.directions = frozenset(Direction(*one) for one in some)
+    with Site(translator) as site:
+        found = site.client.get("/graph").json()["directions"]
+    ways = {(x["source"], x["target"]): (x["kind"], x["direct"], x["via"]) for x in found}
+    assert ways["de", "fr"] == ("zero-shot", False, ["en"])
+    assert ways["en", "de"] == ("supervised", False, [])  # there is data, but no model
+    assert ways["fr", "de"] == ("zero-shot", False, [])
+    assert ways["fr", "es"] == ("zero-shot", True, [])  # no chain of models to compare it with
 
 
 def test_state(site):

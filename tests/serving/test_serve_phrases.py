@@ -66,5 +66,7 @@ def test_an_element_in_html_stays_where_it_was_in_proportion(client):
 def test_only_directions_that_exist_are_listed(client):
     targets = {one["code"]: one["targets"] for one in client.get("/languages").json()}
     assert targets == {"en": ["de", "fr"], "de": ["en"], "fr": ["en"]}
-    ways = {(x["source"], x["target"]): x["via"] for x in client.get("/graph").json()["directions"]}
-    assert ways["de", "fr"] == ["en"]
+    found = client.get("/graph").json()["directions"]
+    ways = {(x["source"], x["target"]): (x["direct"], x["kind"], x["via"]) for x in found}
+    assert ways["de", "fr"] == (False, "zero-shot", ["en"])
+    assert ways["de", "en"] == (True, "supervised", [])

@@ -246,6 +246,21 @@ def test_a_table_says_how_much_else_was_learnt_from(made, tmp_path, lines, shown
     assert agree[-3:-1] == ("2.0 M", shown)
 
 
+def test_gold_pairs_that_are_only_read_are_not_counted_but_set_the_pace(made, tmp_path):
+    alone = {"preset": "sentence-beam", "gold": False, "teacher": {"run": "teacher"}}
+    settings = {"training.steps": 20, "training.validation": {"directions": "all"}}
+    branches = {**PLAN["branches"], "Agree, hard": {**settings, "objective.complete": alone}}
+    made("--seeds", "1", branches=branches)
+    base = {"kind": "train", "step": 401, "nll": 1.0, "seconds": 9.0, "target_tokens": 1e6}
+    more = {"seconds": 18.0, "complete_nll": 1.0, "complete_tokens": 7e5}
+    for name, line in (("basic", base), ("agree-hard", base | more)):
+        (tmp_path / f"out/{name}-1/metrics.jsonl").write_text(json.dumps(line) + "\n", "utf-8")
+    study = plan_study(Path("plan.yaml"), Path("out"), changes={"seeds": (1,)})
+    rows = {row[0]: row[-3:] for row in study_tables(study).grids[-1].rows}
+    assert rows["Basic"] == ("1.0 M", "–", "×1.00")
+    assert rows["Agree, hard"] == ("–", "0.7 M", "×2.00")
+
+
 def test_a_run_of_other_settings_is_no_result_of_the_plan(made, tmp_path):
     branches = {"Basic": {"training.steps": 20}, "Agree, hard": {"training.steps": 30}}
     made("--seeds", "1", branches=branches)

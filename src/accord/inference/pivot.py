@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from accord.errors import AccordError
 from accord.inference.results import Hypothesis, SearchSettings, Translation
 
 # Texts, the language to translate into, how to search, and the language of the texts, if known.
@@ -23,7 +24,8 @@ def translate_along(
 
     `settings.pivot_nbest` translations are carried on from leg to leg. Scores and log-probabilities
     are added up over the legs, where all of them have one; of translations that read the same, the
-    best counts.
+    best counts. Where several are carried on, a leg without log-probabilities is refused: its
+    scores are of a scale of their own, and the sums would mean nothing.
     """
     leg = replace(settings, nbest=settings.pivot_nbest)
     found = translate(texts, path[0], settings if len(path) == 1 else leg, source)
@@ -46,6 +48,12 @@ def _joined(
         for first, translation in zip(before.hypotheses, after, strict=True)
         for second in translation.hypotheses
     ]
+    if len(before.hypotheses) > 1 and any(whole.log_probability is None for _, whole in pairs):
+        raise AccordError(
+            f"pivot_nbest cannot be above 1 by way of {pivot}: one of the legs gives no "
+            "log-probabilities, and its scores cannot be added to those of another",
+            fix="leave it at 1: the best translation into each pivot is read",
+        )
     pairs.sort(key=lambda pair: -pair[1].score)
     texts = [pair[1].text for pair in pairs]
     best = [pair for place, pair in enumerate(pairs) if pair[1].text not in texts[:place]]

@@ -64,10 +64,11 @@ class Hypothesis:
     """One translation. The end of sentence is in neither `tokens`, `ids` nor `alignment`.
 
     `log_probability` (nats) includes the end of sentence; `score` is it over the length penalty.
-    Where a model gives no probabilities it is None, and `score` only ranks. Through a pivot, both
-    are sums over the legs, and None where one leg's is. `alignment` gives, for each token, the
-    position with most attention in the sentence that was read last: 0 is the language tag, 1 the
-    first subword. The text of an over-long source is that of its parts, end to end.
+    Where a model gives no probabilities it is None, and `score` only ranks what one search has
+    found. Through a pivot, both are sums over the legs, and the former None where one leg's is.
+    `alignment` gives, for each token, the position with most attention in the sentence that was
+    read last: 0 is the language tag, 1 the first subword. The text of an over-long source is that
+    of its parts, end to end.
     """
 
     text: str

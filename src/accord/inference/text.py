@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -131,6 +131,10 @@ class _Part:
     ids: list[int]
 
 
+_Spelled = tuple[Found, str]
+"""What a search found, and how it reads."""
+
+
 class Decoder:
     """Translates texts directly, that is without a pivot.
 
@@ -166,10 +170,10 @@ class Decoder:
             if row
             for start, stop in windows(row, self.pieces, settings.window)
         ]
-        found: list[list[tuple[_Part, list[Hypothesis]]]] = [[] for _ in texts]
+        found: list[list[tuple[_Part, list[_Spelled]]]] = [[] for _ in texts]
         searched = self._search(parts, target, settings, source)
-        for part, hypotheses in zip(parts, searched, strict=True):
-            found[part.line].append((part, hypotheses))
+        for part, of_part in zip(parts, searched, strict=True):
+            found[part.line].append((part, of_part))
         return [
             self._translation(text, of_line, settings)
             for text, of_line in zip(texts, found, strict=True)
@@ -182,7 +186,7 @@ class Decoder:
 
     def _search(
         self, parts: Sequence[_Part], target: str, settings: SearchSettings, source: str | None
-    ) -> list[list[Hypothesis]]:
+    ) -> list[list[_Spelled]]:
         tag = self.vocabulary.tags[target]
         inputs = [[tag, *part.ids, EOS] for part in parts]
         search = self._search_for(target, settings)
@@ -193,7 +197,7 @@ class Decoder:
             hypotheses = search([inputs[i] for i in batch], language=language)
             for i, of_row in zip(batch, hypotheses, strict=True):
                 found[i] = of_row
-        return self._hypotheses(found)
+        return self._spelled(found)
 
     def translations(
         self, texts: Sequence[str], found: Sequence[list[Found]], settings: SearchSettings
@@ -201,19 +205,19 @@ class Decoder:
         """What another search found for each text as a whole, put into words."""
         whole = _Part(0, 0, [])
         return [
-            self._translation(text, [(whole, hypotheses)], settings)
-            for text, hypotheses in zip(texts, self._hypotheses(found), strict=True)
+            self._translation(text, [(whole, of_text)], settings)
+            for text, of_text in zip(texts, self._spelled(found), strict=True)
         ]
 
-    def _hypotheses(self, found: Sequence[list[Found]]) -> list[list[Hypothesis]]:
+    def _spelled(self, found: Sequence[list[Found]]) -> list[list[_Spelled]]:
         texts = iter(self.vocabulary.decode([item.ids for row in found for item in row]))
-        return [[self._hypothesis(item, next(texts)) for item in row] for row in found]
+        # Bytes may spell anything, even a line break, but a translation is one line.
+        return [[(item, mended(next(texts))) for item in row] for row in found]
 
     def _hypothesis(self, found: Found, text: str) -> Hypothesis:
         tokens = tuple(self.pieces[i] for i in found.ids)
-        # Bytes may spell anything, even a line break, but a translation is one line.
         return Hypothesis(
-            mended(text), tokens, found.ids, found.score, found.log_probability, found.alignment
+            text, tokens, found.ids, found.score, found.log_probability, found.alignment
         )
 
     def _search_for(self, target: str, settings: SearchSettings) -> Search:
@@ -248,11 +252,12 @@ class Decoder:
         return sorted(never)
 
     def _translation(
-        self, text: str, found: list[tuple[_Part, list[Hypothesis]]], settings: SearchSettings
+        self, text: str, found: list[tuple[_Part, list[_Spelled]]], settings: SearchSettings
     ) -> Translation:
         if not found:
             return Translation(text, (NOTHING,))
-        joined = found[0][1] if len(found) == 1 else self._joined(found, settings)
+        whole = found[0][1] if len(found) == 1 else self._joined(found, settings)
+        joined = [self._hypothesis(*item) for item in whole]
         by_text = {item.text: item for item in reversed(joined)}  # the best of those alike
         best = tuple(item for item in joined if by_text[item.text] is item)[: settings.nbest]
         if not best:
@@ -261,36 +266,34 @@ class Decoder:
         return Translation(text, best, warnings=(cut,) if len(found) > 1 else ())
 
     def _joined(
-        self, found: list[tuple[_Part, list[Hypothesis]]], settings: SearchSettings
-    ) -> list[Hypothesis]:
+        self, found: list[tuple[_Part, list[_Spelled]]], settings: SearchSettings
+    ) -> list[_Spelled]:
         """The best of all parts as one, the second best of all parts as one, and so on."""
         parts = [part for part, _ in found]
-        ranks: Iterator[tuple[Hypothesis, ...]] = zip(*(rest for _, rest in found), strict=False)
+        ranks: Iterator[tuple[_Spelled, ...]] = zip(*(rest for _, rest in found), strict=False)
         whole = [self._concatenated(parts, rank, settings.length_penalty) for rank in ranks]
-        return sorted(whole, key=lambda item: -item.score)
+        return sorted(whole, key=lambda item: -item[0].score)
 
     def _concatenated(
-        self, parts: Sequence[_Part], hypotheses: Sequence[Hypothesis], alpha: float
-    ) -> Hypothesis:
-        text = ""
-        for part, item in zip(parts, hypotheses, strict=True):
-            space = " " if text and item.text and starts_word(self.pieces[part.ids[0]]) else ""
-            text += space + item.text
-        # Of an engine's search every hypothesis has one.
-        log_p = sum(cast("float", item.log_probability) for item in hypotheses)
-        length = sum(len(item.ids) + 1 for item in hypotheses)
-        return Hypothesis(
-            text,
-            tuple(token for item in hypotheses for token in item.tokens),
-            tuple(i for item in hypotheses for i in item.ids),
-            log_p / length_penalty(length, alpha),
-            log_p,
+        self, parts: Sequence[_Part], spelled: Sequence[_Spelled], alpha: float
+    ) -> _Spelled:
+        whole = ""
+        for part, (_, text) in zip(parts, spelled, strict=True):
+            space = " " if whole and text and starts_word(self.pieces[part.ids[0]]) else ""
+            whole += space + text
+        log_p = sum(item.log_probability for item, _ in spelled)
+        length = sum(len(item.ids) + 1 for item, _ in spelled)
+        joined = Found(
+            tuple(i for item, _ in spelled for i in item.ids),
             tuple(
                 position + part.start if position else 0
-                for part, item in zip(parts, hypotheses, strict=True)
+                for part, (item, _) in zip(parts, spelled, strict=True)
                 for position in item.alignment
             ),
+            log_p,
+            log_p / length_penalty(length, alpha),
         )
+        return joined, whole
 
 
 def mended(text: str) -> str:

@@ -69,8 +69,9 @@ class History:
     """What training has taken, as last logged."""
     own_seconds: float = 0.0
     """What the updates of this run took, without those of a run that it branched off."""
-    gold_tokens: float = 0.0
-    """Target tokens of the corpora in these updates."""
+    read_tokens: float = 0.0
+    """Target tokens of the corpora in these updates: they set how large an update is, also where
+    nothing is learnt from them. What is, `ReportedRun.gold_tokens` says."""
     other_tokens: float | None = 0.0
     """Those of synthetic pairs, of back-translations and of sentences with gaps; None where the log
     does not say how many there were."""
@@ -79,8 +80,8 @@ class History:
 
     @property
     def gold_speed(self) -> float | None:
-        """Target tokens of the corpora per second."""
-        return self.gold_tokens / self.own_seconds if self.own_seconds else None
+        """Target tokens of the corpora per second, learnt from or only read."""
+        return self.read_tokens / self.own_seconds if self.own_seconds else None
 
     def course(self, kind: str, what: str) -> Points:
         """The mean over the directions of a kind, by step."""
@@ -104,14 +105,14 @@ def read_history(path: Path) -> History:
     validations: list[Validation] = []
     rounds: list[Mapping[str, Any]] = []
     seconds: float | None = None
-    own_seconds = gold_tokens = 0.0
+    own_seconds = read_tokens = 0.0
     others: list[float | None] = []
     for entry in read_metrics(path):
         with log_errors(path):
             if entry["kind"] == "train":
                 seconds = entry.get("training_seconds", seconds)
                 own_seconds += entry.get("seconds") or 0.0
-                gold_tokens += entry.get("target_tokens") or 0.0
+                read_tokens += entry.get("target_tokens") or 0.0
                 others += [entry.get(f"{x}_tokens") for x in _OF_OTHERS if f"{x}_nll" in entry]
                 if validations and validations[-1].step == entry["step"]:
                     validations[-1] = replace(validations[-1], seconds=seconds)
@@ -131,7 +132,7 @@ def read_history(path: Path) -> History:
         validations=tuple(validations),
         seconds=seconds,
         own_seconds=own_seconds,
-        gold_tokens=gold_tokens,
+        read_tokens=read_tokens,
         other_tokens=sum(counted) if len(counted) == len(others) else None,
         rounds=tuple(rounds),
     )
@@ -159,6 +160,11 @@ class ReportedRun:
             named = ", ".join(f"{d} by {run.name}" for d, run in self.models.items())
             return f"Several runs, a model for each direction: {named}."
         return method(self.experiment, self.evaluation.origin.step)
+
+    @property
+    def gold_tokens(self) -> float:
+        """Target tokens of the corpora that its own updates learnt from."""
+        return self.history.read_tokens if self.experiment.learns_from_gold else 0.0
 
     @property
     def evaluation(self) -> Evaluation:

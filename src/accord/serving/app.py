@@ -238,18 +238,19 @@ def _check_key(request: Request, given: str | None, keys: Keys) -> None:
 
 
 def _add_knowledge(app: FastAPI, service: Service, settings: ServeSettings, opened: Opened) -> None:
-    graph = service.planner.graph
+    planner = service.planner
+    graph = planner.graph
     names = [Name(code=code, name=language_name(code)) for code in graph.languages]
     languages = [
-        Language(code=one.code, name=one.name, targets=service.planner.targets(one.code))
-        for one in names
+        Language(code=one.code, name=one.name, targets=planner.targets(one.code)) for one in names
     ]
     ways = [
         Way(
             source=source,
             target=target,
             kind=graph.kind((source, target)),
-            via=list((graph.pivot_path(source, target) or ())[1:-1]),
+            via=list(planner.pivots(source, target) or ()),
+            direct=planner.is_direct(source, target),
         )
         for source, target in graph.directions
     ]

@@ -106,13 +106,17 @@ class Name(_Answer):
 
 
 class Way(_Answer):
-    """One direction."""
+    """One direction: what data there was for it, and how it is translated here."""
 
     source: str
     target: str
     kind: Literal["supervised", "zero-shot"]
+    """Whether there was training data for it."""
     via: list[str]
-    """The languages between on the shortest chain with training data; none where there is data."""
+    """The languages between on the shortest chain that `via: auto` takes, of directions with
+    training data that are translated here; none where the direction is one, or no chain leads."""
+    direct: bool
+    """Whether it is translated without `via`; otherwise only along that chain, if there is one."""
 
 
 class Corpus(_Answer):
@@ -126,7 +130,7 @@ class Corpus(_Answer):
 
 
 class Graph(_Answer):
-    """What the model translates, and what it was trained on."""
+    """All directions between the languages, whether the model translates them or not."""
 
     languages: list[Name]
     directions: list[Way]

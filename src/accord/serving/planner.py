@@ -117,8 +117,16 @@ class Planner:
 
     def targets(self, source: str) -> list[str]:
         """The languages that text goes into directly: a client of LibreTranslate names no pivot."""
-        possible = self.graph.directions if self._directions is None else self._directions
-        return [x for x in self.graph.languages if (source, x) in possible]
+        return [x for x in self.graph.languages if x != source and self.is_direct(source, x)]
+
+    def is_direct(self, source: str, target: str) -> bool:
+        """Whether the model translates a direction without a pivot."""
+        return self._directions is None or (source, target) in self._directions
+
+    def pivots(self, source: str, target: str) -> tuple[str, ...] | None:
+        """The languages between on the chain that `via: auto` takes; None where there is none."""
+        path = self._chains.pivot_path(source, target)
+        return None if path is None else path[1:-1]
 
     def kind(self, source: str, target: str, via: Sequence[str]) -> Kind:
         """How a translation came to be."""
@@ -171,12 +179,10 @@ class Planner:
 
     def _check_legs(self, source: str, via: Sequence[str], target: str) -> None:
         """Refuse a way along which there is not a model for every leg."""
-        if self._directions is None:
-            return
         legs = [Direction(*leg) for leg in pairwise((source, *via, target))]
-        missing = next((leg for leg in legs if leg not in self._directions), None)
+        missing = next((leg for leg in legs if not self.is_direct(*leg)), None)
         if missing is not None:
-            way = self._chains.pivot_path(source, target)
+            way = self.pivots(source, target) is not None
             fix = "set via to auto" if way else "translate into another language"
             raise Refusal(400, f"there is no direct model for {missing} here: {fix}")
 
@@ -186,14 +192,14 @@ class Planner:
             return ()
         if asked.via != AUTO:
             return (asked.via,)
-        path = self._chains.pivot_path(source, asked.target)
-        if path is None:
+        pivots = self.pivots(source, asked.target)
+        if pivots is None:
             raise Refusal(
                 400,
                 f"no chain of training data leads from {source} to {asked.target}: "
                 "leave via out, or name a pivot language",
             )
-        return path[1:-1]
+        return pivots
 
 
 def _jobs(texts: Sequence[PlannedText], nbest: int) -> dict[Route, Job]:

@@ -58,7 +58,7 @@ class Cost:
     updates: int
     seconds: float
     target_tokens: float
-    """Gold ones, in these updates."""
+    """Gold ones in these updates, learnt from or only read."""
     rounds: int
     """Of synthetic pairs that came into use in these updates."""
     pairs: int | None

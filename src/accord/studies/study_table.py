@@ -216,7 +216,7 @@ def _facts(runs: Sequence[ReportedRun]) -> Iterator[str]:
     yield "by pivot" if pivots else "direct"
     yield percent(fmean(known)) if known else NONE
     yield _millions([weights])
-    yield _millions([run.history.gold_tokens for run in runs])
+    yield _millions([run.gold_tokens for run in runs])
     yield _millions([run.history.other_tokens for run in runs])
 
 
@@ -228,6 +228,7 @@ def _millions(counts: Sequence[float | None]) -> str:
 
 
 def _speed(runs: Sequence[ReportedRun]) -> float | None:
-    """Target tokens of the corpora per second."""
+    """Target tokens of the corpora per second, learnt from or only read: then updates of one size
+    are compared."""
     seconds = sum(run.history.own_seconds for run in runs)
-    return sum(run.history.gold_tokens for run in runs) / seconds if seconds else None
+    return sum(run.history.read_tokens for run in runs) / seconds if seconds else None

@@ -298,6 +298,11 @@ def test_advantages_by_each_baseline():
     }
 
 
+def test_two_are_compared_with_each_other():
+    reward_B, kept_B = torch.tensor([-1.0, -2.0]), torch.ones(2)
+    assert advantages(reward_B, kept_B, settings()).tolist() == [1.0, -1.0]
+
+
 def test_who_is_alone_learns_nothing_from_a_reward():
     reward_B, kept_B = torch.tensor([-5.0, -1.0]), torch.tensor([1.0, 0.0])
     assert not advantages(reward_B, kept_B, settings()).any()

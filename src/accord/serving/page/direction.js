@@ -6,9 +6,15 @@ const by = (id) => document.getElementById(id);
 export function introduce(languages, directions, model, pairs) {
   const plural = (count, word) =>
     `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
-  const [known, unknown] = ["supervised", "zero-shot"].map((kind) => directions.count(kind));
-  const ways = `${plural(known + unknown, "direction")}, ${unknown} of them zero-shot`;
-  const parts = [plural(languages.length, "language"), ...(known + unknown ? [ways] : [])];
+  const zeroShot = directions.count(({ kind, direct }) => direct && kind === "zero-shot");
+  const indirect = directions.count((direction) => !direction.direct && possible(direction));
+  const all = directions.count(possible);
+  const detours = indirect ? `, ${indirect} only through a pivot` : "";
+  const ways = `${plural(all, "direction")}, ${zeroShot} of them zero-shot${detours}`;
+  const parts = [plural(languages.length, "language"), ...(all ? [ways] : [])];
+  for (const element of document.querySelectorAll(".of-zero-shot")) {
+    element.hidden = Boolean(all && !zeroShot);
+  }
   if (pairs) parts.push(`trained on ${plural(pairs, "sentence pair")}`);
   by("summary").textContent = parts.join(" · ");
   by("model").textContent = Object.entries(model)
@@ -17,27 +23,34 @@ export function introduce(languages, directions, model, pairs) {
     .join(" · ");
 }
 
+/** Whether text can be translated at all: directly, or through pivots. */
+export function possible({ path, direct }) {
+  return direct || path.length > 2;
+}
+
 /** Whether there is a detour to compare the direct translation with. */
-export function comparable({ kind, path }) {
-  return kind === "zero-shot" && path.length > 2;
+export function comparable({ kind, path, direct }) {
+  return direct && kind === "zero-shot" && path.length > 2;
 }
 
 /** `from` is "" where the source language is not known (yet); `name` gives the name of a code. */
 export function showDirection({ from, into, auto, direction, name }) {
-  const { kind, path } = direction;
+  const { kind, path, direct } = direction;
   const compare = comparable(direction);
+  const tag = direct ? kind : "pivot";
   by("panes").classList.toggle("compare", compare);
   by("pivot").hidden = !compare;
   by("swap").disabled = !from || from === into;
-  by("kind").hidden = !kind;
-  by("kind").textContent = kind ?? "";
-  by("kind").className = `tag ${kind ?? ""}`;
+  by("kind").hidden = !kind || !possible(direction);
+  by("kind").textContent = tag ?? "";
+  by("kind").className = `tag ${tag ?? ""}`;
   by("source-name").textContent = auto ? "Text" : name(from);
-  by("direct-name").textContent = compare ? `${name(into)}, directly` : name(into);
-  const between = path.slice(1, -1).map(name).join(" and ");
-  by("pivot-name").textContent = `${name(into)}, through ${between}`;
+  const detour = `${name(into)}, through ${path.slice(1, -1).map(name).join(" and ")}`;
+  const only = !direct && possible(direction);
+  by("direct-name").textContent = only ? detour : compare ? `${name(into)}, directly` : name(into);
+  by("pivot-name").textContent = detour;
   by("direction-name").textContent = from ? `${name(from)} → ${name(into)}` : "How it works";
-  by("path").replaceChildren(...(compare ? steps(path.map(name)) : []));
+  by("path").replaceChildren(...(compare || only ? steps(path.map(name)) : []));
   by("introduction").hidden = Boolean(from && (kind || from === into));
   by("direction-text").textContent = explained(from && name(from), name(into), direction);
 }
@@ -57,6 +70,7 @@ function explained(from, into, direction) {
     return `The text seems to be in ${into} already: choose another language.`;
   }
   if (!kind) return "";
+  if (!direction.direct) return explainedDetour(from, into, direction);
   if (kind === "supervised") {
     return (
       `The model has learnt this direction from sentence pairs in ${from} and ${into} ` +
@@ -69,4 +83,11 @@ function explained(from, into, direction) {
   return comparable(direction)
     ? `${start}; beside it stands what it makes of the detour above, where every step has data.`
     : `${start}. No chain of languages with data joins the two, so there is no detour to compare.`;
+}
+
+function explainedDetour(from, into, direction) {
+  const start = `There is no model here that translates ${from} into ${into}`;
+  return possible(direction)
+    ? `${start} directly: the text goes the way above, where every step has one.`
+    : `${start}, and no chain of models leads there: choose another language.`;
 }

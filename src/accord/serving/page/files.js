@@ -99,8 +99,8 @@ export class Files {
       throw new Problem(title, advice, { final: true });
     }
     const form = new FormData();
-    const { source, target, key } = this.#page.asked;
-    const fields = { source, target, ...(key ? { api_key: key } : {}) };
+    const { source, target, via, key } = this.#page.asked;
+    const fields = { source, target, ...(via ? { via } : {}), ...(key ? { api_key: key } : {}) };
     for (const [name, value] of Object.entries(fields)) form.append(name, value);
     form.append("file", file, file.name);
     this.#say(`“${file.name}” is being translated…`);

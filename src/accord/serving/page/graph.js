@@ -14,28 +14,42 @@ function draw(name, attributes = {}, ...children) {
   return element;
 }
 
-/** What is known of the directions: kind and path of each, from the server's answer. */
+/** What is known of the directions, from the server's answer: of each the kind (by the data), the
+ * path through its pivots, and whether the model translates it directly. */
 export class Directions {
   constructor(graph) {
     this.languages = graph.languages ?? [];
     this.known = new Map();
-    for (const { source, target, kind, via } of graph.directions ?? []) {
+    for (const { source, target, kind, via, direct = true } of graph.directions ?? []) {
       const between = (via ?? []).filter((code) => code !== source && code !== target);
-      this.known.set(`${source}-${target}`, { kind, path: [source, ...between, target] });
+      const path = [source, ...between, target];
+      this.known.set(`${source}-${target}`, { kind, path, direct });
     }
   }
 
-  /** {kind, path}; the kind is null where the server did not say. */
+  /** {kind, path, direct}; the kind is null where the server did not say. */
   get(source, target) {
-    return this.known.get(`${source}-${target}`) ?? { kind: null, path: [source, target] };
+    const unknown = { kind: null, path: [source, target], direct: true };
+    return this.known.get(`${source}-${target}`) ?? unknown;
+  }
+
+  /** The kind of line between two languages; null where nothing leads there directly. */
+  line(source, target) {
+    const { kind, direct } = this.get(source, target);
+    return direct ? kind : null;
+  }
+
+  /** Whether every language is translated into this one directly. */
+  allDirect(target) {
+    return this.languages.every(({ code }) => this.get(code, target).direct);
   }
 
   supervised(source, target) {
     return this.get(source, target).kind === "supervised";
   }
 
-  count(kind) {
-    return Array.from(this.known.values()).filter((direction) => direction.kind === kind).length;
+  count(wanted) {
+    return Array.from(this.known.values()).filter(wanted).length;
   }
 }
 
@@ -78,14 +92,14 @@ export class Graph {
     const chosen = this.#places.has(source) && this.#places.has(target) && source !== target;
     this.#svg.classList.toggle("choice", chosen);
     if (!chosen) return;
-    const { kind, path } = this.#directions.get(source, target);
+    const { kind, path, direct } = this.#directions.get(source, target);
     for (let i = 1; path.length > 2 && i < path.length; i += 1) {
       if (this.#places.has(path[i - 1]) && this.#places.has(path[i])) {
         this.#emphasise(path[i - 1], path[i], "supervised");
       }
       this.#nodes.get(path[i])?.classList.toggle("via", i < path.length - 1);
     }
-    this.#emphasise(source, target, kind ?? "zero-shot");
+    if (direct) this.#emphasise(source, target, kind ?? "zero-shot");
   }
 
   #emphasise(source, target, kind) {
@@ -142,12 +156,12 @@ export class Graph {
     const codes = this.#codes();
     for (const from of codes) {
       for (const to of codes) {
-        const [there, back] = [this.#directions.get(from, to), this.#directions.get(to, from)];
-        const hidden = codes.length > MOST_FULL && there.kind !== "supervised";
-        if (from === to || !there.kind || hidden) continue;
-        const twin = there.kind === back.kind ? this.#lines.get(`${to}-${from}`) : null;
-        const role = there.kind === back.kind ? "" : "one-way";
-        this.#lines.set(`${from}-${to}`, twin ?? this.#line(from, to, there.kind, role));
+        const [there, back] = [this.#directions.line(from, to), this.#directions.line(to, from)];
+        const hidden = codes.length > MOST_FULL && there !== "supervised";
+        if (from === to || !there || hidden) continue;
+        const twin = there === back ? this.#lines.get(`${to}-${from}`) : null;
+        const role = there === back ? "" : "one-way";
+        this.#lines.set(`${from}-${to}`, twin ?? this.#line(from, to, there, role));
       }
     }
   }
@@ -173,7 +187,7 @@ export class Graph {
     const middle = [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2];
     const length = Math.hypot(b[0] - a[0], b[1] - a[1]);
     const side = [-(b[1] - a[1]) / length, (b[0] - a[0]) / length];
-    const alike = this.#directions.get(from, to).kind === this.#directions.get(to, from).kind;
+    const alike = this.#directions.line(from, to) === this.#directions.line(to, from);
     const aside = alike ? 0 : 18;
     const past = this.#hub && from !== this.#hub && to !== this.#hub;
     const distance = Math.hypot(...middle);

@@ -3,7 +3,7 @@
 import { Alert } from "./alert.js";
 import { Problem, ask } from "./api.js";
 import { cautionWords } from "./caution.js";
-import { comparable, introduce, showDirection } from "./direction.js";
+import { comparable, introduce, possible, showDirection } from "./direction.js";
 import { Files } from "./files.js";
 import { Directions, Graph } from "./graph.js";
 import { Results, copies } from "./results.js";
@@ -11,7 +11,7 @@ import { showExamples, showTraining } from "./training.js";
 import { SourceView } from "./views.js";
 
 const ALTERNATIVES = 3;
-const UNKNOWN = { kind: null, path: [] };
+const UNKNOWN = { kind: null, path: [], direct: true };
 const by = (id) => document.getElementById(id);
 
 /** What the browser keeps; with storage switched off the page works without. */
@@ -146,7 +146,17 @@ class Page {
   /** What goes with every question. */
   get asked() {
     const key = by("api-key").value.trim();
-    return { source: this.source.value, target: this.into, key };
+    const source = this.source.value;
+    return { source, target: this.into, via: this.#via(source), key };
+  }
+
+  /** `auto` where text goes through pivots alone, or may have to; else null, for straight there. */
+  #via(source) {
+    const direct =
+      source === "auto"
+        ? this.directions.allDirect(this.into)
+        : this.directions.get(source, this.into).direct;
+    return direct ? null : "auto";
   }
 
   /** A text from elsewhere: an example, a file. */
@@ -281,10 +291,15 @@ class Page {
   }
 
   async #both(text, into, signal) {
+    // Where the way depends on the language, that has to be known first.
+    if (this.source.value === "auto" && this.#via("auto")) await this.#detectFirst(text, signal);
     // Both at once where the source is known; otherwise the first answer tells it.
-    const auto = this.source.value === "auto";
+    const auto = this.source.value === "auto" && !this.#via("auto");
+    const source = auto ? "auto" : this.from;
+    if (!auto && !possible(this.direction)) throw this.#noWay();
     const early = auto ? null : this.#detour(text, signal);
-    const answer = await this.#ask(text, this.source.value, null, signal);
+    const also = { alternatives: ALTERNATIVES };
+    const answer = await this.#ask(text, source, this.#via(source), signal, also);
     if (auto) this.#detect(answer.detectedLanguage ?? null);
     if (auto) this.#direction();
     this.results.showDirect(answer, text, into);
@@ -311,11 +326,22 @@ class Page {
     );
   }
 
-  async #ask(text, source, via, signal) {
+  async #detectFirst(text, signal) {
+    const { key } = this.asked;
+    const [found] = await ask("detect", { q: text, ...(key ? { api_key: key } : {}) }, signal);
+    this.#detect(found);
+    this.#direction();
+  }
+
+  #noWay() {
+    const title = `${this.name(this.from)} is not translated into ${this.name(this.into)} here.`;
+    return new Problem(title, "Choose another language above.", { final: true });
+  }
+
+  async #ask(text, source, via, signal, also = {}) {
     const { target, key } = this.asked;
-    const body = { q: text, source, target, format: "text", details: true };
+    const body = { q: text, source, target, format: "text", details: true, ...also };
     if (via) body.via = via;
-    else body.alternatives = ALTERNATIVES;
     if (key) body.api_key = key;
     const answer = await ask("translate", body, signal);
     if (typeof answer?.translatedText !== "string") {
